@@ -23,7 +23,7 @@ class CandidatePairs:
     side: str  # of the others: `reference` or `source`; empty where there are none
     is_best: bool  # whether the best of a row's pairs counts, or else their mean
     n_rows: int
-    reasons: dict[int, str]  # by row, why it has no score
+    reasons: dict[int, list[str]]  # by row, why it has no score
 
     @classmethod
     def of(cls, request: MetricRequest, batch: Batch) -> CandidatePairs:
@@ -32,13 +32,13 @@ class CandidatePairs:
         is_best = side == "reference" and batch.setting.multi_reference == "best"
         given = batch.rows["candidate"].to_pylist()
         paired: list[tuple[int, int, str, str]] = []
-        reasons: dict[int, str] = {}
+        reasons: dict[int, list[str]] = {}
         for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
             usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
             if why := why_unusable(candidate):
-                reasons[row] = f"candidate:{why}"
+                reasons[row] = [f"candidate:{why}"]
             elif side and not usable:
-                reasons[row] = f"{side}:{why_unusable(own[0]) if own else 'missing'}"
+                reasons[row] = [f"{side}:{why_unusable(own[0]) if own else 'missing'}"]
             else:
                 paired += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
         rows = np.array([row for row, *_ in paired], dtype=np.int64)
@@ -55,7 +55,7 @@ class CandidatePairs:
 
     def remark(self, pair: int, side: str, why: str, model: str) -> None:
         """Note that a model could not read a text of a pair."""
-        self.reasons[int(self.rows[pair])] = f"{side}:{why}@{model}"
+        self.reasons[int(self.rows[pair])] = [f"{side}:{why}@{model}"]
 
     def together(self, scores: np.ndarray) -> np.ndarray:
         """Put the scores of each row's pairs together; a pair that has none might be the best."""
@@ -83,7 +83,7 @@ class PairsMetric(Metric):
 
     def columns_of(
         self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
         """Score a batch: columns, and by row why it has no score."""
         raise NotImplementedError
 
@@ -95,12 +95,12 @@ class PairsMetric(Metric):
         """Return the scores of the rows that have words, and which of them were cut."""
         columns, reasons = self._columns(request, batch)
         for row, why in reasons.items():
-            batch.explained.setdefault(row, []).append(why)
+            batch.explained.setdefault(row, []).extend(why)
         return columns
 
     def _columns(
         self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
         return batch.once((type(self), request.name), lambda: self.columns_of(request, batch))
 
 

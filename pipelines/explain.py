@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -24,16 +24,12 @@ from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.file_names import explain_file
-from pipelines.reports.scores_page import extreme_rows, read_rows
-from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
-from pipelines.runs.progress import Progress
-from pipelines.runs.score_run import ScoreRun
+from pipelines.runs.manifest import read_manifest
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
-from sms.encoders.registry import parse_spec
 from sms.explaining import Explanation, RowScorer, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import SummaryScorer
@@ -55,15 +51,11 @@ class Explainer:
     """Explains documents of one corpus under one metric."""
 
     files: Sequence[InputFile]
-    columns: Mapping[str, str]
-    """Our column name to the file's, where they differ."""
+    wanted: Wanted
+    """What is read of every row of the files."""
     scorer: RowScorer
     column: str
     """Score that is explained."""
-    sentence_end: str | None = None
-    """What joins sentences that the corpus gives, as in `cluster.schema.canonical_table`."""
-    system: str = ONE_SYSTEM
-    """The system of rows that do not say theirs."""
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
     tolerance: float = 0.0
@@ -82,10 +74,10 @@ class Explainer:
         Raises ValueError if a document or system is not there, cannot be read or is there twice
         with different texts, or a score differs from the recorded one.
         """
-        rows = _rows_of(self, {document: several(each) for document, each in wanted.items()})
         recorded = self._recorded(wanted)
         by_document: dict[str, list[ExplainedSystem]] = {}
-        for document, table in rows.items():
+        for document, rows in self._rows_of(wanted).items():
+            table = _chosen(rows, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
                 key = (document, system)
@@ -100,30 +92,43 @@ class Explainer:
                 by_document.setdefault(document, []).append(made)
         return by_document
 
-    def page(self, document_id: str, system_ids: str | Sequence[str] = ()) -> str:
-        """Make the page of one document; all its systems where none is named."""
-        systems = self.explain({document_id: system_ids})[document_id]
-        return render_explanations(document_id, systems)
-
     def write_pages(
-        self, candidates: Iterable[_Key], folder: AnyPath, *, metric: str | None = None
-    ) -> dict[_Key, str]:
-        """Write a page for each candidate, (document, system), and return its file name.
+        self, candidates: Iterable[_Key], folder: AnyPath, metric: str | None = None
+    ) -> None:
+        """Write a page for each candidate, (document, system), called as by `explain_file`.
 
-        `reports.file_names.explain_file` says under what name; `metric` is what it calls the
-        metric, by default the column.
+        `metric` is what it calls the metric, by default the column.
         """
         wanted: dict[str, list[str]] = {}
         for document, system in dict.fromkeys(candidates):
             wanted.setdefault(document, []).append(system)
-        written = {}
         for document, explained in self.explain(wanted).items():
             for each in explained:
                 name = explain_file(document, each.system_id, metric or self.column)
                 page = render_explanations(document, [each])
                 write_whole(join(os.fspath(folder), name), page.encode("utf-8", "surrogateescape"))
-                written[document, each.system_id] = name
-        return written
+
+    def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
+        """Read the rows of some documents, in the order of the corpus."""
+        listed = pa.array(list(documents), pa.string())
+        tables = read_files(self.files, self.wanted, batch_rows=_BATCH_ROWS)
+        kept = [table.filter(pc.is_in(table[DOCUMENT_ID], listed)) for table in tables]
+        found = {}
+        for document in listed.to_pylist():
+            rows = [table.filter(pc.equal(table[DOCUMENT_ID], document)) for table in kept]
+            if not any(map(len, rows)):
+                raise ValueError(self._no_document(document))
+            found[document] = pa.concat_tables(rows)
+        return found
+
+    def _no_document(self, document: str) -> str:
+        known: dict[str, None] = {}
+        wanted = replace(self.wanted, needed=(CANDIDATE,))
+        for table in read_files(self.files, wanted, batch_rows=_BATCH_ROWS):
+            known |= dict.fromkeys(table[DOCUMENT_ID].drop_null().to_pylist())
+            if len(known) >= _MAX_IDS:
+                break
+        return f"{place(self.files)} has no document {document!r}; {_nearest(document, known)}"
 
     def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float | None]:
         if not self.recorded:
@@ -172,31 +177,18 @@ def open_explainer(
     scorer = SummaryScorer(fetched_config(config))
     return Explainer(
         files=files,
-        columns=names,
+        wanted=Wanted(
+            needed=scorer.input_columns,
+            columns=names,
+            sentence_end=sentence_end(config.sentences),
+            system=system,
+        ),
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
-        sentence_end=sentence_end(config.sentences),
-        system=system,
         recorded=recorded,
         tolerance=_tolerance(config),
         ratings=rated,
     )
-
-
-def explain_extremes(run: ScoreRun, on_progress: Callable[..., None] | None = None) -> None:
-    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
-    rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
-    for k, metric in enumerate(run.main_columns):
-        if on_progress is not None:
-            stage = "explaining the lowest and the highest rows"
-            n_metrics = len(run.main_columns)
-            on_progress(Progress(stage=stage, n_rows=n_metrics, n_done=k, unit="metrics"))
-        ends = extreme_rows(rows, metric)
-        keys = [(document, system) for _, document, system, _ in ends if document and system]
-        open_explainer(metric=metric, scores=run.out).write_pages(
-            keys, join(run.out, EXPLAIN_FOLDER)
-        )
 
 
 def _settings_of(
@@ -262,34 +254,6 @@ def _check_same(
         )
 
 
-# Rows
-
-
-def _rows_of(explainer: Explainer, wanted: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
-    """Find the candidates that are wanted, each once, in the order of the corpus."""
-    listed = pa.array(list(wanted), pa.string())
-    batches = _tables(explainer, explainer.scorer.input_columns)
-    kept = [table.filter(pc.is_in(table[DOCUMENT_ID], listed)) for table in batches]
-    joined = pa.concat_tables(kept) if kept else None
-    tables = {}
-    for document, systems in wanted.items():
-        rows = None if joined is None else joined.filter(pc.equal(joined[DOCUMENT_ID], document))
-        if rows is None or not rows.num_rows:
-            raise ValueError(_no_document(document, explainer))
-        tables[document] = _chosen(rows, document, systems)
-    return tables
-
-
-def _tables(explainer: Explainer, needed: Sequence[str]) -> Iterator[pa.Table]:
-    wanted = Wanted(
-        needed=tuple(needed),
-        columns=explainer.columns,
-        sentence_end=explainer.sentence_end,
-        system=explainer.system,
-    )
-    return read_files(explainer.files, wanted, batch_rows=_BATCH_ROWS)
-
-
 def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     """Keep the rows of some systems; the same row twice is one."""
     known = dict.fromkeys(rows[SYSTEM_ID].drop_null().to_pylist())
@@ -317,15 +281,6 @@ def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     return rows.take([k for k, _ in first.values()]).drop_columns(UNREADABLE)
 
 
-def _no_document(document: str, explainer: Explainer) -> str:
-    known: dict[str, None] = {}
-    for table in _tables(explainer, (CANDIDATE,)):
-        known |= dict.fromkeys(table[DOCUMENT_ID].drop_null().to_pylist())
-        if len(known) >= _MAX_IDS:
-            break
-    return f"{place(explainer.files)} has no document {document!r}; {_nearest(document, known)}"
-
-
 def _nearest(name: str, known: Iterable[str]) -> str:
     listed = list(known)
     near = difflib.get_close_matches(name, listed, n=1)
@@ -333,17 +288,3 @@ def _nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {near[0]!r}?"
     shown = ", ".join(map(repr, listed[:_SHOWN_IDS]))
     return f"there are {len(listed)}: {shown}{', …' if len(listed) > _SHOWN_IDS else ''}"
-
-
-def encoders_for(metric: str, spec: str | None) -> dict[str, str] | None:
-    """Call one encoder by the name the metric gives it, or else by its kind.
-
-    Examples
-    --------
-    >>> encoders_for("wms@news", "glove:vectors.txt"), encoders_for("wms", "minilm")
-    ({'news': 'glove:vectors.txt'}, {'minilm': 'minilm'})
-    """
-    if spec is None:
-        return None
-    alias = metric.partition(":")[0].partition("@")[2]
-    return {alias or parse_spec(spec).kind.kind: spec}

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cluster.store import is_url
-from pipelines.candidate_pairs import as_asked, why_unusable
+from pipelines.candidate_pairs import CandidatePairs, PairsMetric
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, Metric, MetricRequest, ScorePart, Setting
+from sms.metric import Batch, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
 from sms.signature import cut_part
 
 if TYPE_CHECKING:
-    from reffree.scorer import LearnedScorer, PairScores
+    from reffree.scorer import LearnedScorer, LinearPairs, PairScores
 
 NAME = "reffree"
 PREFIX = f"{NAME}@"
@@ -51,27 +51,6 @@ class LearnedModel:
         """Return how many candidates were read in part, or had a source that was."""
         return {"cut": self._n_cut}
 
-    def parts(
-        self, sources: Sequence[str], candidate: str, head: str | None
-    ) -> tuple[ScorePart, ...] | None:
-        """Say what each feature adds to a score, the largest first; None if it is no such sum."""
-        if (linear := self.scorer.linear) is None:
-            return None
-        of_sources = [linear.contributions(source, candidate, head) for source in sources]
-        parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
-        # against several sources another sentence may be the worst each time
-        least: dict[str, str] = {}
-        if len(sources) == 1:
-            least = linear.features.least_sentences(sources[0], candidate)
-        return (
-            *(
-                ScorePart(name, linear.features.meanings[name], part, least.get(name))
-                for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
-                if part
-            ),
-            ScorePart("constant", "makes the mean over the training data 0", linear.constant(head)),
-        )
-
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
         """Score candidates against all of their sources, a column for each head."""
         scored = self.scorer.score_against_all(sources, candidates)
@@ -79,10 +58,8 @@ class LearnedModel:
         return scored
 
 
-class LearnedMetric(Metric):
+class LearnedMetric(PairsMetric):
     """The scores of learned scorers, each in its folder."""
-
-    reads_texts = False
 
     def request(
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
@@ -135,63 +112,47 @@ class LearnedMetric(Metric):
         (cut,) = self.companions_of(request)
         return {request.name: signature, cut: f"cut|{signature}"}
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
-        """Run the model."""
-        self._scored_once(request, batch)
-
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
-        """Return the scores of the rows that have words, and which of them were cut."""
-        scores, is_cut, reasons = self._scored_once(request, batch)
-        for row, why in reasons.items():
-            batch.explained.setdefault(row, []).extend(why)
+    def columns_of(
+        self, request: MetricRequest, batch: Batch
+    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
+        """Score a batch: columns, and by row why it has no score."""
+        scores, is_cut, reasons = batch.once(
+            (LearnedMetric, request.model), lambda: self._all_heads(request, batch)
+        )
         model: LearnedModel = batch.setting.models[request.name]
         (cut,) = self.companions_of(request)
-        return {request.name: model.scorer.chosen(scores, _head_of(request)), cut: is_cut}
+        chosen = model.scorer.chosen(scores, _head_of(request))
+        return {request.name: chosen, cut: is_cut}, reasons
 
     def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
         """Say of every row that has a score what each feature adds to it."""
         model: LearnedModel = batch.setting.models[request.name]
-        by_row: list[tuple[ScorePart, ...]] = []
-        texts = zip(batch.rows["candidate"].to_pylist(), _sources(batch), strict=True)
-        for candidate, given in texts:
-            if _why_no_score(candidate, given):
-                by_row.append(())
-                continue
-            parts = model.parts(_readable(given), _as_text(candidate), _head_of(request))
-            if parts is None:
-                return None
-            by_row.append(parts)
+        if model.scorer.linear is None:
+            return None
+        pairs = CandidatePairs.of(request, batch)
+        by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
+        for row, candidate, sources in _with_all_sources(pairs):
+            by_row[row] = _parts_of(model.scorer.linear, sources, candidate, _head_of(request))
         return by_row
 
-    def _scored_once(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
-        return batch.once((LearnedMetric, request.model), lambda: self._scored(request, batch))
-
-    def _scored(
+    def _all_heads(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
         """Score a batch: a column for each head, which rows were cut, why a row has no score."""
-        candidates = batch.rows["candidate"].to_pylist()
-        given = _sources(batch)
-        reasons = {
-            row: [reason]
-            for row, (text, own) in enumerate(zip(candidates, given, strict=True))
-            if (reason := _why_no_score(text, own))
-        }
-        usable = [row for row in range(len(candidates)) if row not in reasons]
+        pairs = CandidatePairs.of(request, batch)
+        usable = _with_all_sources(pairs)
+        rows = [row for row, *_ in usable]
         scored = batch.setting.models[request.name].score(
-            [_readable(given[row]) for row in usable],
-            [_as_text(candidates[row]) for row in usable],
+            [sources for *_, sources in usable], [candidate for _, candidate, _ in usable]
         )
-        scores = np.full((len(candidates), scored.scores.shape[1]), np.nan)
-        scores[usable] = scored.scores
-        is_cut = np.full(len(candidates), np.nan)
-        is_cut[usable] = scored.is_cut
+        scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
+        scores[rows] = scored.scores
+        is_cut = np.full(pairs.n_rows, np.nan)
+        is_cut[rows] = scored.is_cut
+        folder, _ = split_head(request.name.removeprefix(PREFIX))
         for place, why in scored.reasons.items():
-            folder, _ = split_head(request.name.removeprefix(PREFIX))
-            reasons[usable[place]] = [f"{reason}@{folder}" for reason in why]
-        return scores, is_cut, reasons
+            pairs.reasons[rows[place]] = [f"{reason}@{folder}" for reason in why]
+        return scores, is_cut, pairs.reasons
 
 
 METRICS[NAME] = LearnedMetric(
@@ -208,24 +169,35 @@ def _head_of(request: MetricRequest) -> str | None:
     return split_head(request.name.removeprefix(PREFIX))[1]
 
 
-def _sources(batch: Batch) -> list[Sequence[str | None]]:
-    """Return the sources of every candidate, cut as the run asks for."""
-    return [as_asked(own, "sources", batch.setting) for own in batch.rows["sources"].to_pylist()]
+def _with_all_sources(pairs: CandidatePairs) -> list[tuple[int, str, list[str]]]:
+    """Return row, candidate and sources of every candidate that has words, as a scorer reads them.
+
+    It finds sentences itself, so the ends of given ones go.
+    """
+    by_row: dict[int, tuple[str, list[str]]] = {}
+    for row, candidate, source in zip(
+        pairs.rows.tolist(), pairs.candidates, pairs.others, strict=True
+    ):
+        _, sources = by_row.setdefault(row, (candidate.replace(SENTENCE_END, " "), []))
+        sources.append(source.replace(SENTENCE_END, " "))
+    return [(row, candidate, sources) for row, (candidate, sources) in by_row.items()]
 
 
-def _readable(sources: Sequence[str | None]) -> list[str]:
-    return [_as_text(text) for text in sources if text is not None and not why_unusable(text)]
-
-
-def _why_no_score(candidate: str | None, sources: Sequence[str | None]) -> str | None:
-    if reason := why_unusable(candidate):
-        return f"candidate:{reason}"
-    reasons = [why_unusable(source) for source in sources]
-    if all(reasons):
-        return f"source:{reasons[0] if reasons else 'missing'}"
-    return None
-
-
-def _as_text(text: str) -> str:
-    """Write a text without the ends of given sentences: a learned scorer finds them itself."""
-    return text.replace(SENTENCE_END, " ")
+def _parts_of(
+    linear: LinearPairs, sources: Sequence[str], candidate: str, head: str | None
+) -> tuple[ScorePart, ...]:
+    """Say what each feature adds to a score, the largest first."""
+    of_sources = [linear.contributions(source, candidate, head) for source in sources]
+    parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
+    # against several sources another sentence may be the worst each time
+    least: dict[str, str] = {}
+    if len(sources) == 1:
+        least = linear.features.least_sentences(sources[0], candidate)
+    return (
+        *(
+            ScorePart(name, linear.features.meanings[name], part, least.get(name))
+            for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
+            if part
+        ),
+        ScorePart("constant", "makes the mean over the training data 0", linear.constant(head)),
+    )

@@ -67,7 +67,7 @@ class PairMetric(PairsMetric):
 
     def columns_of(
         self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
         """Score a batch: columns, and by row why it has no score."""
         pairs = CandidatePairs.of(request, batch)
         model: PairModel = batch.setting.models[request.name]

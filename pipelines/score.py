@@ -28,27 +28,19 @@ from cluster import (
     knowing,
     longest_first,
     plan_shards,
-    with_content,
 )
+from cluster.on_ray import describe_on_ray
 from cluster.output import Output
-from cluster.reading import Wanted, read_files
-from cluster.schema import ONE_SYSTEM
+from cluster.schema import ONE_SYSTEM, Wanted
 from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
-from pipelines.runs.closing import close, sum_up
-from pipelines.runs.corpus import (
-    check_kept,
-    checked_columns,
-    find_inputs,
-    needs_copies,
-    read_at_all,
-    with_copies,
-)
+from pipelines.runs.closing import close
+from pipelines.runs.corpus import check_kept, find_inputs, with_copies
 from pipelines.runs.history import History, read_history
 from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
-from pipelines.runs.machines import Machines, Runner
+from pipelines.runs.machines import Machines
 from pipelines.runs.manifest import (
     OWN_NAMES,
     PROGRESS_FILE,
@@ -56,10 +48,11 @@ from pipelines.runs.manifest import (
     Manifest,
     delete_history,
     delete_own_files,
+    is_only_more_metrics,
     library_versions,
+    metrics_beyond_base,
     read_manifest,
     refusal,
-    what_is_added,
     write_manifest,
 )
 from pipelines.runs.progress import COMPILING, SCORING, Progress
@@ -111,18 +104,10 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
     request = _Request.of(several(corpora), ScoreSettings(out=out, **settings))
     with request.started_workers() as workers:  # they load while the inputs are read here
         request.tell(Progress(stage="reading the inputs"))
-        files = find_inputs(request.corpora, request.out)
-        wanted = checked_columns(files, request.wanted)
-        request = replace(request, wanted=wanted)
-        inputs = with_content(
-            read_at_all(
-                files,
-                request.settings.limit,
-                lambda file, limit: sum(
-                    t.num_rows for t in read_files([file], wanted, limit=limit)
-                ),
-            )
+        inputs, wanted = find_inputs(
+            request.corpora, request.out, request.wanted, request.settings.limit
         )
+        request = replace(request, wanted=wanted)
         Output("--out", request.out).check_folder(*OWN_NAMES, LOCK_FILE)
         with LiveRun(
             request.out, lambda driver: request.tell(Progress(stage=f"waiting for {driver}"))
@@ -212,18 +197,14 @@ class _Request:
             "limit": self.settings.limit,
         }
 
-    def only(self, names: Sequence[str]) -> _Request:
-        """Ask for these metrics only."""
-        return replace(self, config=replace(self.config, metrics=tuple(names)))
-
     def scorer_maker(
-        self, device: str, expected: Mapping[str, str] | None = None
+        self, device: str | None = None, expected: Mapping[str, str] | None = None
     ) -> Callable[..., SummaryScorer]:
-        """Return what makes the scorer, here or in a worker."""
+        """Return what makes the scorer, in a worker if no other device is named."""
         return partial(
             _make_scorer,
             self.config,
-            device=device,
+            device=device or self.machines.worker_device,
             cache_folder=self.cache_folder,
             expected=expected,
         )
@@ -239,10 +220,8 @@ class _Request:
             yield None
             return
         fetched_config(self.config)
-        make_scorer = self.scorer_maker(machines.worker_device)
-        with closing(
-            Workers(make_scorer, machines.n_workers, machines.worker_threads, _description)
-        ) as workers:
+        sizes = (machines.n_workers, machines.worker_threads)
+        with closing(Workers(self.scorer_maker(), *sizes, _description)) as workers:
             yield workers
 
 
@@ -256,21 +235,8 @@ def _run(
     """Do what is left to do, in a folder that is held."""
     out, is_fresh, machines = request.out, request.settings.fresh, request.machines
     earlier = _earlier_run(out)
-    loaded = ", ".join(request.config.used_encoders) or "the metrics"
-    request.tell(Progress(stage=f"loading {loaded}"))
-    scorer, versions = None, library_versions()
-    # Where others score, this process has no use for the encoders.
-    if workers is not None:
-        # while they load, what is needed at the end: it takes a moment, too
-        from pipelines.reports import scores_page  # noqa: F401
-
-        signatures, content = workers.description()
-    elif machines.address is not None:
-        make_scorer = request.scorer_maker(machines.worker_device)
-        signatures, content = machines.described(make_scorer, _description, out, versions)
-    else:
-        scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
-        signatures, content = _description(scorer)
+    versions = library_versions()
+    scorer, (signatures, content) = _described(request, workers, versions)
     check_kept(request.wanted.keep, request.config.columns)
     manifest = Manifest(
         configuration=request.configuration(None if is_fresh else earlier),
@@ -284,36 +250,57 @@ def _run(
     if earlier is not None and is_fresh:
         delete_own_files(out)
         earlier = None
-    base = _base_of(request, earlier, manifest)
-    plan = _plan(request, inputs, earlier, manifest)
-    manifest = replace(manifest, shards=plan, base=base)
+    base = _base_of(out, earlier, manifest)
+    manifest = replace(manifest, shards=_plan(request, inputs, earlier, manifest), base=base)
     goes_on = earlier is not None and earlier.fingerprint == manifest.fingerprint
     history = read_history(out, manifest, earlier if goes_on else None)
     before = (history.n_rows, history.n_done)
     fields = request.config.columns
     if base:
-        scorer, request = None, request.only(what_is_added(manifest))
+        config = replace(request.config, metrics=tuple(metrics_beyond_base(manifest)))
+        scorer, request = None, replace(request, config=config)
         if workers is not None:  # they would compute all metrics
             workers.close()
         workers = None
     job = _job(request, manifest, fields)
-    make_scorer = request.scorer_maker(machines.worker_device, manifest.encoders)
-    if machines.is_local and scorer is not None:
-        make_scorer = partial(_already_made, [scorer], make_scorer)
-    del scorer  # on Ray every worker loads its own, and the driver has no more use for it
     try:
-        if len(history) < len(plan):
-            _begin(out, manifest, history, live)
-            machines.warn_of_idle_gpus()
-            runner = machines.runner(make_scorer, manifest.versions, workers)
-            _score_rest(job, manifest, history, runner, request.tell, live)
+        if len(history) < len(manifest.shards):
+            make_scorer = request.scorer_maker(expected=content)
+            if machines.is_local and scorer is not None:
+                make_scorer = partial(_already_made, [scorer], make_scorer)
+            del scorer  # on Ray every worker loads its own, and the driver has no more use for it
+            _score_rest(request, job, manifest, history, make_scorer, workers, live)
         live.check()
-        run = sum_up(out, manifest, history, before, started, is_strict=request.settings.strict)
-        close(out, manifest, run, history, request.tell)
+        is_strict = request.settings.strict
+        return close(
+            out, manifest, history, before, request.tell, started=started, is_strict=is_strict
+        )
     except KeyboardInterrupt as interrupt:
-        done = committed(out, plan, manifest.fingerprint)
-        raise RunInterrupted(len(done), len(plan)) from interrupt
-    return run
+        done = committed(out, manifest.shards, manifest.fingerprint)
+        raise RunInterrupted(len(done), len(manifest.shards)) from interrupt
+
+
+def _described(
+    request: _Request, workers: Workers | None, versions: Mapping[str, str]
+) -> tuple[SummaryScorer | None, tuple[dict[str, str], dict[str, str]]]:
+    """Return the `_description` of the scorer, and the scorer itself if it had to be made here.
+
+    Where others score, this process has no use for the encoders.
+    """
+    machines = request.machines
+    loaded = ", ".join(request.config.used_encoders) or "the metrics"
+    request.tell(Progress(stage=f"loading {loaded}"))
+    if workers is not None:
+        # while they load, what is needed at the end: it takes a moment, too
+        from pipelines.reports import scores_page  # noqa: F401
+
+        return None, workers.description()
+    if machines.ray.address is not None:
+        options = replace(machines.ray, versions=versions)
+        told = describe_on_ray(request.scorer_maker(), _description, request.out, options)
+        return None, told
+    scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
+    return scorer, _description(scorer)
 
 
 def _plan(
@@ -321,28 +308,25 @@ def _plan(
 ) -> list[Shard]:
     """Cut the inputs into shards, or take the plan of the run that goes on."""
     out, limit = request.out, request.settings.limit
-    shards = None
     if earlier is not None:
-        shards = list(earlier.shards)
-        is_done = len(committed(out, shards, manifest.fingerprint)) == len(shards)
-        if is_done or not needs_copies(inputs, shards):
-            return knowing(shards, inputs)
+        is_done = len(committed(out, earlier.shards, manifest.fingerprint)) == len(earlier.shards)
+        if is_done:
+            return knowing(earlier.shards, inputs)
     if any(file.format != "parquet" for file in inputs):
         request.tell(Progress(stage="turning the inputs into Parquet"))
-    files = with_copies(inputs, out, request.wanted, limit)
-    if shards is None:
-        shards = plan_shards(files, manifest.configuration["rows_per_shard"], limit)
-    return knowing(shards, files)
+        inputs = with_copies(inputs, out, request.wanted, limit)
+    if earlier is not None:
+        return knowing(earlier.shards, inputs)
+    return knowing(plan_shards(inputs, manifest.configuration["rows_per_shard"], limit), inputs)
 
 
-def _base_of(request: _Request, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
+def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
     """Return which finished run is only asked for more metrics; refuse any other."""
-    out = request.out
     if earlier is None:
         return {}
     if earlier.fingerprint == manifest.fingerprint:
         return earlier.base
-    if not what_is_added(manifest, earlier):
+    if not is_only_more_metrics(earlier, manifest):
         raise ValueError(refusal(out, earlier, manifest))
     if len(committed(out, earlier.shards, earlier.fingerprint)) < len(earlier.shards):
         raise ValueError(
@@ -404,15 +388,7 @@ def _earlier_run(out: str) -> Manifest | None:
     return earlier
 
 
-def _begin(out: str, manifest: Manifest, history: History, live: LiveRun) -> None:
-    """Say in the output folder that a run goes on."""
-    delete_file(join(out, SUCCESS_FILE))
-    write_manifest(out, replace(manifest, result=history.to_json()))
-    delete_history(out)
-    live.begin(manifest, _progress(manifest, history))
-
-
-def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
+def _job(request: _Request, manifest: Manifest, fields: tuple[str, ...]) -> Job:
     """Say what is the same for every shard."""
     base: Mapping[int, str] = {}
     if manifest.base:
@@ -429,7 +405,7 @@ def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
         fingerprint=manifest.fingerprint,
         wanted=request.wanted,
         base=base,
-        fields=tuple(fields),
+        fields=fields,
         batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
         has_gpu=request.is_neural and request.machines.uses_gpu,
         metadata={
@@ -441,37 +417,47 @@ def _job(request: _Request, manifest: Manifest, fields: Sequence[str]) -> Job:
 
 
 def _score_rest(
+    request: _Request,
     job: Job,
     manifest: Manifest,
     history: History,
-    runner: Runner,
-    tell: Callable[[Progress], None],
+    make_scorer: Callable[..., SummaryScorer],
+    workers: Workers | None,
     live: LiveRun,
 ) -> None:
     """Score the shards that are not done, and add them to the history."""
-    so_far = _progress(manifest, history)
-    tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
+    out, machines = request.out, request.machines
+    n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
+    so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)
+
+    def write() -> None:
+        write_manifest(out, replace(manifest, result=history.to_json()))
 
     def on_report(report: ShardReport) -> None:
         nonlocal so_far
         history.add(report)
         so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
         live.reported(report, so_far)
-        tell(so_far)
+        request.tell(so_far)
         live.check()
         if report.is_out_of_room and report.error is not None:  # nor is there any for the others
             raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 
+    delete_file(join(out, SUCCESS_FILE))
+    write()
+    delete_history(out)
+    live.begin(manifest, so_far)
+    machines.warn_of_idle_gpus()
+    request.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
     left = longest_first(shard for shard in manifest.shards if shard.index not in history)
     try:
-        runner(left, job, on_report, live.started)
+        machines.run(
+            *(left, make_scorer, job, on_report, live.started),
+            versions=manifest.versions,
+            started=workers,
+        )
     except LockLost:  # `run.json` is that of the driver that took over
         raise
     except BaseException:
-        write_manifest(job.out, replace(manifest, result=history.to_json()))
+        write()
         raise
-
-
-def _progress(manifest: Manifest, history: History) -> Progress:
-    n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-    return Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)

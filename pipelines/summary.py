@@ -67,8 +67,7 @@ def _counts(run: ScoreRun) -> Iterator[str]:
         yield f"  and {counted(n_others, 'other status', 'other statuses')}"
     if run.n_duplicate_keys:
         yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
-    yield from _cached(run.counters)
-    yield from _unknown(run.counters)
+    yield from _counters(run.counters)
     if run.failed_shards:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
 
@@ -119,30 +118,23 @@ def higher_is(column: str) -> str | None:
     return None
 
 
-def _cached(counters: Mapping[str, int]) -> Iterator[str]:
-    """Say of every encoder that remembers sentences how many it did not have to read again."""
-    for name, n_cached in counters.items():
+def _counters(counters: Mapping[str, int]) -> Iterator[str]:
+    """Say of encoders and models what they had read before, did not know, or read in part."""
+    for name, n in counters.items():
         alias, _, what = name.rpartition(".")
         n_sentences = counters.get(f"{alias}.sentences", 0)
-        if what == "cached" and n_sentences:
-            n_from_disk = counters.get(f"{alias}.from_disk", 0)
-            share = (n_cached + n_from_disk) / n_sentences
-            if not share:
-                continue
-            yield (
-                f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}"
-                + (f", {n_from_disk:,} of them on disk" if n_from_disk else "")
-            )
-
-
-def _unknown(counters: Mapping[str, int]) -> Iterator[str]:
-    """Say of every encoder that does not know many of the words how many they are."""
-    for name, n_unknown in counters.items():
-        alias, _, what = name.rpartition(".")
         n_words = counters.get(f"{alias}.words", 0)
-        if what == "unknown" and n_unknown > MOST_UNKNOWN * n_words:
-            share = n_unknown / n_words
-            yield f"Words unknown to {alias}, which are left out: {share:.0%} of {n_words:,}"
+        n_from_disk = counters.get(f"{alias}.from_disk", 0)
+        if what == "cached" and n + n_from_disk:
+            share = (n + n_from_disk) / n_sentences
+            on_disk = f", {n_from_disk:,} of them on disk" if n_from_disk else ""
+            yield f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}{on_disk}"
+        elif what == "unknown" and n > MOST_UNKNOWN * n_words:
+            yield f"Words unknown to {alias}, which are left out: {n / n_words:.0%} of {n_words:,}"
+        elif what == "truncated" and n:
+            yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
+        elif what == "cut" and n:
+            yield f"Texts too long for {alias}, which read a part of them: {n:,}"
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

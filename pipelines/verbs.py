@@ -51,10 +51,6 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     if run.is_complete:
         from pipelines.reports.scores_page import render_run  # takes a moment
 
-        if settings.explain:
-            from pipelines.explain import explain_extremes  # brings encoders
-
-            explain_extremes(run, settings.on_progress)
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run
@@ -141,8 +137,9 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
     """
     from cluster.output import Output
-    from pipelines.explain import encoders_for, open_explainer
+    from pipelines.explain import open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
+    from pipelines.settings.encoders import encoders_of
 
     output = Output.named("--out", settings.out) if settings.out is not None else None
     if output is not None:
@@ -152,8 +149,11 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
         for name, value in vars(settings).items()
         if name not in ("document", "system", "encoder", "out") and value is not None
     }
-    if encoders := encoders_for(settings.metric, settings.encoder):
-        asked["encoders"] = encoders
+    if settings.encoder is not None:  # called as the metric calls it
+        alias = settings.metric.partition(":")[0].partition("@")[2]
+        asked["encoders"] = encoders_of(
+            f"{alias}={settings.encoder}" if alias else settings.encoder
+        )
     explainer = open_explainer(corpora, **asked)
     document = settings.document
     systems = explainer.explain({document: settings.system})[document]

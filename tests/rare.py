@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cli import app
+from pipelines.reports.explain_page import render_explanations
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -59,3 +60,8 @@ def wrong(capsys: Any, result: tuple[int, object]) -> str:
     assert status == 2, captured
     (line,) = [text for text in captured.err.splitlines() if text.startswith("assay: ")]
     return str(line)
+
+
+def page_of(explainer: Any, document: str, systems: Sequence[str] = ()) -> str:
+    """Return the page of a document's explained systems, all of them by default."""
+    return render_explanations(document, explainer.explain({document: systems})[document])

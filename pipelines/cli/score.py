@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pipelines import verbs
@@ -40,20 +39,7 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     except KeyboardInterrupt:
         return fail("interrupted; this command has scored nothing yet", INTERRUPTED)
     show(summary_text(result, **terminal()))
-    for line in _cut(result.counters):
-        show(line)
     return _status(result)
-
-
-def _cut(counters: Mapping[str, int]) -> Iterator[str]:
-    """Say of every encoder that cut sentences, and model that cut texts, how many they were."""
-    for name, n_cut in counters.items():
-        alias, _, what = name.rpartition(".")
-        if what == "truncated" and n_cut:
-            n_sentences = counters[f"{alias}.sentences"]
-            yield f"Sentences too long for {alias}, which cut them: {n_cut:,} of {n_sentences:,}"
-        if what == "cut" and n_cut:
-            yield f"Texts too long for {alias}, which read a part of them: {n_cut:,}"
 
 
 def _status(result: ScoreRun) -> int:

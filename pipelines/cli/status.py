@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pipelines.cli.common import DONE, NOT_ACCEPTED, show, terminal
+from pipelines.cli.common import DONE, NOT_ACCEPTED, show
 from pipelines.cli.options import command
 from pipelines.settings.score import StatusSettings
 
@@ -27,7 +27,8 @@ def status(folder: str, settings: StatusSettings) -> int:
     from pipelines.status import run_status
 
     run = run_status(folder)
-    text = json.dumps(_values(run), ensure_ascii=False)
+    values = {**asdict(run), "n_running": len(run.running), "n_left": run.n_left}
+    text = json.dumps(values, ensure_ascii=False)
     if settings.json == "-":
         print(text)
     elif settings.json is not None:
@@ -35,13 +36,6 @@ def status(folder: str, settings: StatusSettings) -> int:
     else:
         show("\n".join(_lines(run)))
     return DONE if run.is_well else NOT_ACCEPTED
-
-
-def _values(run: RunStatus) -> dict[str, Any]:
-    values = {**asdict(run), "n_running": len(run.running), "n_left": run.n_left}
-    for node, entry in zip(run.nodes, values["nodes"], strict=True):
-        entry["rows_per_s"] = node.rows_per_s
-    return values
 
 
 def _lines(run: RunStatus) -> Iterator[str]:
@@ -68,23 +62,6 @@ def _lines(run: RunStatus) -> Iterator[str]:
         oldest = run.running[0]
         where = f" on {oldest.node}" if oldest.node else ""
         yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} ago"
-    if run.nodes:
-        from pipelines.reports.terminal import table_text
-
-        header = ["node", "shards", "rows", "rows/s of a worker", "running", "failures"]
-        by_node = [
-            [
-                node.node,
-                f"{node.n_shards:,}",
-                f"{node.n_rows:,}",
-                "" if node.rows_per_s is None else f"{node.rows_per_s:,.1f}",
-                f"{node.n_running:,}",
-                f"{node.n_failures:,}",
-            ]
-            for node in run.nodes
-        ]
-        yield ""
-        yield table_text(header, by_node, **terminal())
     if run.errors:
         yield ""
         yield "Last errors:"

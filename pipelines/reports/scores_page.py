@@ -6,20 +6,19 @@ Of a large run a sample of its files is read; the means of all rows are in `run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
-from cluster.store import join, list_names, read_whole
-from pipelines.reports.file_names import explain_file
+from cluster.store import join, read_whole
 from pipelines.reports.numbers import range_text
 from pipelines.reports.pages import render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
 from pipelines.reports.terminal import decimals, number, span
-from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
+from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural
@@ -42,7 +41,6 @@ Means = dict[str, tuple[float, float, float, int]]
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
-    pages = {*list_names(join(run.out, EXPLAIN_FOLDER))}
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
     return render_page(
@@ -56,7 +54,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         table=table,
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {"extremes": list(_extremes(run, rows, name, pages))}
+            | {"extremes": list(_extremes(run.out, rows, name))}
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -185,31 +183,16 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     }
 
 
-def extreme_rows(
-    rows: pl.DataFrame, metric: str
-) -> Iterator[tuple[str, str | None, str | None, float]]:
-    """Yield which end, document, system and score of the lowest and the highest rows."""
+def _extremes(out: str, rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows, with the command that explains each."""
     kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
-        for row in some.iter_rows():
-            yield end, *row
-
-
-def _extremes(
-    run: ScoreRun, rows: pl.DataFrame, metric: str, pages: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield the lowest and the highest rows with their page, or the command that makes it."""
-    for end, document, system, value in extreme_rows(rows, metric):
-        row: dict[str, Any] = dict.fromkeys(("page", "command"))
-        row.update(end=end, document=document, system=system, value=f"{value:.4g}")
-        if document is not None and system is not None:
-            page = explain_file(document, system, metric)
-            if page in pages:
-                row["page"] = f"{EXPLAIN_FOLDER}/{page}"
-            else:
-                row["command"] = explain_command(run.out, document, system, metric)
-        yield row
+        for document, system, value in some.iter_rows():
+            row = {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
+            if document is not None and system is not None:
+                row["command"] = explain_command(out, document, system, metric)
+            yield row
 
 
 def explain_command(out: str, document: str, system: str, metric: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cluster.merging import is_large, merge_parts
@@ -25,20 +25,23 @@ from pipelines.runs.progress import Progress
 from pipelines.runs.score_run import ScoreRun
 
 
-def sum_up(
+def close(
     out: str,
     manifest: Manifest,
     history: History,
     before: tuple[int, int],
-    started: float,
+    tell: Callable[[Progress], None],
     *,
+    started: float,
     is_strict: bool,
 ) -> ScoreRun:
-    """Sum up what became of all shards, and count duplicate keys over what they wrote."""
+    """Sum up what became of all shards, and write `_SUCCESS` if nothing is missing.
+
+    `before` are the rows and the shards that were scored before this run, which has `started` then.
+    """
     parts = committed_parts(out, manifest.shards, manifest.fingerprint)
-    for index in history.errors:
-        parts.pop(index, None)
-    return ScoreRun(
+    there = {index: part for index, part in parts.items() if index not in history.errors}
+    run = ScoreRun(
         out=out,
         scores=join(out, SCORES_FOLDER),
         n_rows=history.n_rows,
@@ -46,7 +49,7 @@ def sum_up(
         n_earlier_rows=before[0],
         n_with_status=history.statuses.total(),
         statuses=dict(sorted(history.statuses.items())),
-        n_duplicate_keys=count_duplicate_keys(list(dict.fromkeys(parts.values()))),
+        n_duplicate_keys=count_duplicate_keys(list(dict.fromkeys(there.values()))),
         means=history.sums.means(),
         metrics=tuple(manifest.configuration["metrics"]),
         signatures=manifest.signatures,
@@ -57,46 +60,41 @@ def sum_up(
         seconds=time.monotonic() - started,
         is_strict=is_strict,
     )
+    told = ("n_rows", "n_with_status", "statuses", "n_duplicate_keys", "counters")
+    means = {
+        system: {name: None if math.isnan(mean) else mean for name, mean in by_column.items()}
+        for system, by_column in run.means.items()
+    }
+    result = {**{name: getattr(run, name) for name in told}, "means": means, **history.to_json()}
+    base = manifest.base if run.failed_shards else {}
+    write_manifest(out, replace(manifest, result=result, base=base))
+    if not run.failed_shards:
+        _succeed(manifest, run, history, parts, tell)
+    return run
 
 
-def close(
-    out: str,
+def _succeed(
     manifest: Manifest,
     run: ScoreRun,
     history: History,
+    parts: Mapping[int, str],
     tell: Callable[[Progress], None],
 ) -> None:
-    """Write down what came of the run, and `_SUCCESS` if nothing is missing."""
-    result = {
-        "n_rows": run.n_rows,
-        "n_with_status": run.n_with_status,
-        "statuses": dict(run.statuses),
-        "n_duplicate_keys": run.n_duplicate_keys,
-        "counters": dict(run.counters),
-        "means": {
-            system: {name: None if math.isnan(mean) else mean for name, mean in means.items()}
-            for system, means in run.means.items()
-        },
-        **history.to_json(),
-    }
-    base = manifest.base if run.failed_shards else {}
-    write_manifest(out, replace(manifest, result=result, base=base))
-    if run.failed_shards:
-        return
+    """Check that nothing is missing, merge the files of a large run, and write `_SUCCESS`."""
+    out = run.out
     if run.n_new_shards:
         check_unchanged(manifest)
-    there = committed_parts(out, manifest.shards, manifest.fingerprint)
-    if run.n_rows != run.n_planned_rows or len(there) != run.n_shards:
+    if run.n_rows != run.n_planned_rows or len(parts) != run.n_shards:
         raise RuntimeError(
             f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
-            f"{run.n_rows} in {len(there)}; was something deleted meanwhile?"
+            f"{run.n_rows} in {len(parts)}; was something deleted meanwhile?"
         )
     sizes = {record["index"]: record["n_bytes"] for record in history.records()}
-    if is_large(sizes) and not all(map(is_merged, there.values())):
+    if is_large(sizes) and not all(map(is_merged, parts.values())):
         tell(Progress(stage="merging the scores files"))
         delete_file(join(out, SUCCESS_FILE))  # it lists files that are about to go
-        merge_parts(out, manifest.fingerprint, there, sizes)
-        there = committed_parts(out, manifest.shards, manifest.fingerprint)
-    names = list(dict.fromkeys(map(base_name, there.values())))
+        merge_parts(out, manifest.fingerprint, parts, sizes)
+        parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    names = list(dict.fromkeys(map(base_name, parts.values())))
     write_success(out, (f"{SCORES_FOLDER}/{name}" for name in names))
     delete_other_files(out, manifest.fingerprint, names)

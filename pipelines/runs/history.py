@@ -12,11 +12,11 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from cluster import ShardReport, committed_parts, reports_from_file, write_whole
@@ -34,6 +34,9 @@ WRITE_SHARE = 0.01
 _MEASURED = ("node", "processor", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
 """What only the run that scored a shard knows of it."""
 _KEPT = ("index", "n_rows", "n_bytes", "seal", "n_status", *_MEASURED, "error")
+
+Record: TypeAlias = dict[str, Any]
+"""What became of a shard: its `ShardReport` as JSON, without the sums."""
 
 
 class History:
@@ -64,30 +67,38 @@ class History:
 
     def add(self, report: ShardReport) -> None:
         """Take note of what became of a shard."""
-        self.add_record({name: getattr(report, name) for name in _KEPT})
-        self.sums.add(report.sums, report.counts)
+        self._add_record({name: getattr(report, name) for name in _KEPT})
+        for system, by_column in report.sums.items():
+            for column, value in by_column.items():
+                self.sums.add(system, column, report.counts[system][column], [value])
 
-    def add_record(self, record: Mapping[str, Any]) -> None:
-        """Take over a record whose scores are in `sums` already."""
+    def add_group(self, records: Iterable[Record], sums: Mapping[str, Any]) -> None:
+        """Take over what `to_json` returned."""
+        for record in records:
+            self._add_record(record)
+        for system, by_column in sums.items():
+            for column, (count, *values) in by_column.items():
+                self.sums.add(system, column, count, values)
+
+    def _add_record(self, record: Record) -> None:
         index = record["index"]
-        self._lines[index] = json.dumps(record, ensure_ascii=False).encode(
-            "utf-8", "surrogateescape"
-        )
-        if record.get("error") is not None:
+        text = json.dumps(record, ensure_ascii=False)
+        self._lines[index] = text.encode("utf-8", "surrogateescape")
+        if record["error"] is not None:
             self.errors[index] = record["error"]
             return
         self.n_rows += record["n_rows"]
         self.statuses.update(record["n_status"])
-        self.counters.update(record.get("counters", {}))
+        self.counters.update(record["counters"])
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """Return what is known of every shard, in the order of the plan."""
         for index in sorted(self._lines):
             yield json.loads(self._lines[index])
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` can write."""
-        return {"shards": list(self.records()), "sums": self.sums.to_json()}
+        return {"shards": list(self.records()), "sums": self.sums.totals}
 
 
 class HistoryWriter:
@@ -105,9 +116,10 @@ class HistoryWriter:
             self._new.add(report)
 
     def write_if_due(self) -> None:
-        """Write what is new if the last time is some seconds ago."""
+        """Write what is new if the last time is some seconds ago, or a shard has failed."""
         now = time.monotonic()
-        if now - self._written_at >= max(WRITE_EVERY_S, WRITE_SHARE * (now - self._started)):
+        is_due = now - self._written_at >= max(WRITE_EVERY_S, WRITE_SHARE * (now - self._started))
+        if is_due or self._new.errors:
             self.write()
 
     def write(self) -> None:
@@ -136,39 +148,35 @@ def read_history(out: str, manifest: Manifest, earlier: Manifest | None) -> Hist
         return history
     parts = committed_parts(out, manifest.shards, manifest.fingerprint)
     there = check_parts(dict.fromkeys(parts.values()))
-    past: dict[int, dict[str, Any]] = {}
-    for group in (earlier.result, *written_groups(out, manifest.fingerprint)):
-        records = [r for r in group.get("shards", []) if r.get("error") is None]
+    past: dict[int, Record] = {}
+    for group in _groups(out, earlier):
+        records = [record for record in group["shards"] if record["error"] is None]
         past |= {record["index"]: record for record in records}
-        is_all_there = all(there.get(r["index"]) == r["seal"] for r in records)
-        is_new = not any(record["index"] in history for record in records)
-        if records and "sums" in group and is_all_there and is_new:
-            history.sums.merge(ScoreSums.from_json(group["sums"]))
-            for record in records:
-                history.add_record(record)
+        is_all_there = all(there.get(record["index"]) == record["seal"] for record in records)
+        if is_all_there and not any(record["index"] in history for record in records):
+            history.add_group(records, group["sums"])
     unknown = dict.fromkeys(part for index, part in parts.items() if index not in history)
     with ThreadPoolExecutor(READERS) as pool:
         for report in chain.from_iterable(pool.map(reports_from_file, unknown)):
-            if report.index in history:
-                continue
-            known = past.get(report.index, {})
-            measured = {name: known[name] for name in _MEASURED if name in known}
-            history.add(replace(report, **measured))
+            if report.index not in history:
+                known = past.get(report.index, {})
+                measured = {name: known[name] for name in _MEASURED if name in known}
+                history.add(replace(report, **measured))
     return history
 
 
-def last_errors(groups: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def last_errors(out: str, manifest: Manifest) -> dict[int, str]:
     """Return why shards failed, of those that have failed the last time they were tried."""
     errors: dict[int, str] = {}
-    for record in (record for group in groups for record in group.get("shards", [])):
+    for record in chain.from_iterable(group["shards"] for group in _groups(out, manifest)):
         errors.pop(record["index"], None)
-        if record.get("error") is not None:
+        if record["error"] is not None:
             errors[record["index"]] = record["error"]
     return errors
 
 
-def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
-    """Read the files of `history/` that belong to a run, in the order they were written."""
+def _groups(out: str, manifest: Manifest) -> list[Mapping[str, Any]]:
+    """Read what `run.json` and the files of `history/` tell of a run, in the order of writing."""
 
     def read(name: str) -> dict[str, Any]:
         remedy = "delete it, and what it says is counted again from the scores"
@@ -177,4 +185,7 @@ def written_groups(out: str, fingerprint: str) -> list[dict[str, Any]]:
     names = [name for name in list_names(join(out, HISTORY_FOLDER)) if name.endswith(".json")]
     with ThreadPoolExecutor(READERS) as pool:
         groups = list(pool.map(read, names))
-    return [group for group in groups if group["fingerprint"] == fingerprint]
+    own: list[Mapping[str, Any]] = [
+        group for group in groups if group["fingerprint"] == manifest.fingerprint
+    ]
+    return [manifest.result, *own] if manifest.result else own

@@ -17,10 +17,8 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -39,8 +37,6 @@ LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0
 WATCH_S = 20.0
 """A driver whose `progress.json` does not change for so long is taken for dead."""
-KEPT_ERRORS = 5
-
 _LOOK_EVERY_S = 0.5
 
 logger = logging.getLogger(__name__)
@@ -52,16 +48,6 @@ class FolderInUse(OSError):
 
 class LockLost(RuntimeError):
     """Another driver has taken over; this one must not write any more."""
-
-
-@dataclass(slots=True)
-class _Node:
-    """What came from one machine."""
-
-    n_shards: int = 0
-    n_rows: int = 0
-    seconds: float = 0.0
-    n_failures: int = 0
 
 
 class LiveRun:
@@ -85,9 +71,6 @@ class LiveRun:
         self._progress = Progress(stage="")
         self._pace = Pace()
         self._running: dict[int, tuple[str, float]] = {}
-        self._nodes: dict[str, _Node] = {}
-        self._errors: deque[str] = deque(maxlen=KEPT_ERRORS)
-        self._started = time.time()
         self._beats = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="progress", daemon=True)
@@ -131,20 +114,12 @@ class LiveRun:
 
     def reported(self, report: ShardReport, progress: Progress) -> None:
         """Take note of a shard's report, and of how far the run is with it."""
-        if self._history is not None:
-            self._history.add(report)
         with self._lock:
-            began_on, _ = self._running.pop(report.index, ("", 0.0))
-            node = self._nodes.setdefault(report.node or began_on, _Node())
-            if report.error is None:
-                node.n_shards += 1
-                node.n_rows += report.n_rows
-                node.seconds += report.seconds
-            else:
-                node.n_failures += 1
-                self._errors.append(f"shard {report.index}: {report.error}")
+            self._running.pop(report.index, None)
             self._progress = progress
             self._pace.update(progress)
+        if self._history is not None:
+            self._history.add(report)
 
     def check(self) -> None:
         """Raise `LockLost` if another driver has taken the folder over."""
@@ -157,7 +132,23 @@ class LiveRun:
         """Write `progress.json` now."""
         with self._lock:
             self._beats += 1
-            values = self._values()
+            values = {
+                "run": self._run,
+                "fingerprint": self._fingerprint,
+                "host": node_name(),
+                "pid": os.getpid(),
+                "time": time.time(),
+                "beat": self._beats,
+                "n_rows": self._progress.n_rows,
+                "n_done_rows": self._progress.n_done,
+                "n_failed_shards": self._progress.n_failed_shards,
+                "rows_per_s": self._pace.rows_per_s,
+                "seconds_left": self._pace.seconds_left(),
+                "running": [
+                    {"shard": index, "node": node, "since": since}
+                    for index, (node, since) in self._running.items()
+                ],
+            }
         write_whole(self._path, sealed_json(json.dumps(values, ensure_ascii=False), PROGRESS_FILE))
 
     def _take(self) -> None:
@@ -206,31 +197,6 @@ class LiveRun:
                     self._history.write_if_due()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)
-
-    def _values(self) -> dict[str, Any]:
-        progress = self._progress
-        return {
-            "run": self._run,
-            "fingerprint": self._fingerprint,
-            "host": node_name(),
-            "pid": os.getpid(),
-            "started": self._started,
-            "time": time.time(),
-            "beat": self._beats,
-            "beat_every_s": BEAT_EVERY_S,
-            "n_rows": progress.n_rows,
-            "n_done_rows": progress.n_done,
-            "n_earlier_rows": progress.n_earlier,
-            "n_failed_shards": progress.n_failed_shards,
-            "rows_per_s": self._pace.rows_per_s,
-            "seconds_left": self._pace.seconds_left(),
-            "running": [
-                {"shard": index, "node": node, "since": since}
-                for index, (node, since) in self._running.items()
-            ],
-            "nodes": {name: asdict(node) for name, node in sorted(self._nodes.items())},
-            "errors": list(self._errors),
-        }
 
 
 def read_progress(out: str, *, is_checked: bool = True) -> dict[str, Any] | None:

@@ -34,11 +34,10 @@ HISTORY_FOLDER = "history"
 PAGE_FILE = "scores.html"
 """The result of a run, for people."""
 EXPLAIN_FOLDER = "explain"
-"""Beside `scores.html` or a report: pages of single scores, which it links to."""
+"""Beside a report: pages of single scores, which it links to."""
 OWN_NAMES = (
     RUN_FILE,
     PAGE_FILE,
-    EXPLAIN_FOLDER,
     SUCCESS_FILE,
     PROGRESS_FILE,
     HISTORY_FOLDER,
@@ -66,7 +65,6 @@ LIBRARIES = (
 
 _PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
 _OWN_FILES = {
-    EXPLAIN_FOLDER: re.compile(r".*\.html"),
     SCORES_FOLDER: _PART,
     ERRORS_FOLDER: _PART,
     COPIES_FOLDER: re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?"),
@@ -74,6 +72,8 @@ _OWN_FILES = {
 }
 """What the files of a run are called, by folder."""
 _FORMAT = 5
+_DEPENDED_ON = ("configuration", "signatures", "encoders", "versions")
+"""What scores depend on in addition to the inputs."""
 _SHOWN_LENGTH = 60
 _ABSENT = object()
 
@@ -101,7 +101,7 @@ class Manifest:
     def fingerprint(self) -> str:
         """SHA-256 of all that the scores depend on, in `run.json` but for what follows from it."""
         digest = hashlib.sha256()
-        for name in ("configuration", "signatures", "encoders", "versions"):
+        for name in _DEPENDED_ON:
             text = json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)
             digest.update(f"{name} {text}\n".encode("utf-8", "surrogateescape"))
         for line in self._input_lines():
@@ -110,26 +110,19 @@ class Manifest:
 
     def text(self) -> str:
         """Return the content of `run.json`: JSON, with a line for each input file and shard."""
-        lists = {"inputs": self._input_lines(), "shards": self._shard_lines()}
-        values = {
-            "format": _FORMAT,
-            "fingerprint": self.fingerprint,
-            "configuration": self.configuration,
-            "signatures": self.signatures,
-            "encoders": self.encoders,
-            "versions": self.versions,
-            "base": self.base,
+        shown = {
+            "format": _dumped(_FORMAT),
+            "fingerprint": _dumped(self.fingerprint),
+            **{name: _dumped(getattr(self, name)) for name in (*_DEPENDED_ON, "base")},
+            "inputs": _listed(self._input_lines(), " "),
+            "shards": _listed(self._shard_lines(), " "),
         }
-        lines = [f"{_dumped(name)}: {_dumped(value)}" for name, value in values.items()]
-        lines += [f"{_dumped(name)}: {_listed(items, ' ')}" for name, items in lists.items()]
-        results = [
-            f"{_dumped(name)}: {_listed(map(_dumped, value), '  ')}"
-            if isinstance(value, list)
-            else f"{_dumped(name)}: {_dumped(value)}"
+        results = {
+            name: _listed(map(_dumped, value), "  ") if isinstance(value, list) else _dumped(value)
             for name, value in self.result.items()
-        ]
-        lines.append(f'"result": {_listed(results, " ", "{}")}')
-        return f"{_listed(lines, '', '{}')}\n"
+        }
+        shown["result"] = _listed(_entries(results), " ", "{}")
+        return f"{_listed(_entries(shown), '', '{}')}\n"
 
     def _input_lines(self) -> Iterator[str]:
         return (_dumped(file.to_json()) for file in self.inputs)
@@ -144,14 +137,9 @@ class Manifest:
         inputs = [InputFile(**file) for file in values["inputs"]]
         paths = [file.path for file in inputs]
         return cls(
-            configuration=values["configuration"],
-            signatures=values["signatures"],
-            encoders=values["encoders"],
-            versions=values["versions"],
+            **{name: values[name] for name in (*_DEPENDED_ON, "base", "result")},
             inputs=inputs,
             shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
-            base=values["base"],
-            result=values["result"],
         )
 
 
@@ -200,19 +188,20 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         f"`{name}` was {_shown(was)} and is {_shown(now)}"
         for name, was, now in _changed(old.configuration, new.configuration)
     ]
-    others = _changed(old.signatures, new.signatures)
-    signed = {
-        f"`{name}` would now be computed in another way": (was, now) for name, was, now in others
-    }
-    texts += [
-        text
-        for text, (was, now) in signed.items()
-        if _ABSENT not in (was, now) and without_content(was) != without_content(now)
-    ][: 0 if len(texts) > 1 else 1]
+    signed = [
+        (f"`{name}` would now be computed in another way", was, now)
+        for name, was, now in _changed(old.signatures, new.signatures)
+    ]
+    if len(texts) < 2:
+        texts += [
+            text
+            for text, was, now in signed
+            if _ABSENT not in (was, now) and without_content(was) != without_content(now)
+        ][:1]
     texts += [
         f"the vectors of encoder `{alias}` have changed"
         for alias, was, now in _changed(old.encoders, new.encoders)
-        if was is not _ABSENT and now is not _ABSENT
+        if _ABSENT not in (was, now)
     ]
     texts += [
         f"{name} was {_plain(was)} and is {_plain(now)}"
@@ -223,29 +212,28 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         f"{path}"
         for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
     ]
-    return texts or list(signed)
+    return texts or [text for text, *_ in signed]
 
 
-def what_is_added(new: Manifest, old: Manifest | None = None) -> list[str]:
-    """Return the metrics that one run has more than another, if all else is the same; else none."""
-    metrics = new.configuration["metrics"]
-    if old is None:
-        return [name for name in metrics if name not in new.base["metrics"]]
-    may_differ = {
-        "metrics": set(old.configuration["metrics"]) < set(metrics),
-        # Which encoder a metric reads, and as what, is in its signature.
-        "encoders": True,
-        "precision": old.configuration["precision"] == "auto",
-    }
-    changed = _changed(old.configuration, new.configuration)
-    is_more = (
-        all(may_differ.get(name, False) for name, _, _ in changed)
-        and all(new.signatures.get(name) == text for name, text in old.signatures.items())
-        and all(new.encoders.get(name) == content for name, content in old.encoders.items())
+def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
+    """Say whether a run asks for the metrics of another and more, and all else is the same."""
+    may_differ = {"metrics", "encoders"}  # which encoder a metric reads is in its signature
+    if old.configuration["precision"] == "auto":
+        may_differ.add("precision")
+    return (
+        set(old.configuration["metrics"]) < set(new.configuration["metrics"])
+        and {name for name, *_ in _changed(old.configuration, new.configuration)} <= may_differ
+        and old.signatures.items() <= new.signatures.items()
+        and old.encoders.items() <= new.encoders.items()
         and old.versions == new.versions
         and _by_path(old.inputs) == _by_path(new.inputs)
     )
-    return [m for m in metrics if m not in old.configuration["metrics"]] if is_more else []
+
+
+def metrics_beyond_base(manifest: Manifest) -> list[str]:
+    """Return the metrics of a run that are added to those of its base."""
+    metrics = manifest.configuration["metrics"]
+    return [name for name in metrics if name not in manifest.base["metrics"]]
 
 
 def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
@@ -301,6 +289,10 @@ def _delete_in(out: str, folder: str, is_old: Callable[[str], bool] = lambda _na
 
 def _dumped(value: Any) -> str:  # noqa: ANN401  (any JSON)
     return json.dumps(value, ensure_ascii=False)  # `indent` would make it twenty times as slow
+
+
+def _entries(values: Mapping[str, str]) -> Iterable[str]:
+    return (f"{_dumped(name)}: {text}" for name, text in values.items())
 
 
 def _listed(items: Iterable[str], indent: str, brackets: str = "[]") -> str:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
+from sms.naming import counted
+
 SCORING = "scoring"
 """The stage in which rows are counted; what comes before it has no known length."""
 COMPILING = "compiling, which only the first run does"
@@ -126,18 +128,14 @@ def describe(progress: Progress, pace: Pace) -> str:
     """Say in one line how far a run is."""
     share = progress.n_done / progress.n_rows if progress.n_rows else 1.0
     parts = [f"{progress.n_done:,} of {progress.n_rows:,} {progress.unit} ({share:.0%})"]
-    parts.append(rate(pace, progress.unit))
+    if pace.rows_per_s is not None:
+        parts.append(row_rate(pace.rows_per_s, progress.unit))
     seconds = pace.seconds_left()
     if progress.n_done < progress.n_rows and seconds is not None:
         parts.append(f"{duration(seconds)} left")
     if progress.n_failed_shards:
-        parts.append(failed(progress.n_failed_shards))
-    return ", ".join(part for part in parts if part)
-
-
-def rate(pace: Pace, unit: str = "rows") -> str:
-    """Say how fast it goes; nothing as long as that is not known."""
-    return "" if pace.rows_per_s is None else row_rate(pace.rows_per_s, unit)
+        parts.append(f"{counted(progress.n_failed_shards, 'shard')} failed")
+    return ", ".join(parts)
 
 
 def row_rate(rows_per_s: float, unit: str = "rows") -> str:
@@ -149,11 +147,6 @@ def row_rate(rows_per_s: float, unit: str = "rows") -> str:
     ('2.3 rows/s', '1,234 rows/s')
     """
     return f"{rows_per_s:,.{1 if rows_per_s < 10 else 0}f} {unit}/s"
-
-
-def failed(n_shards: int) -> str:
-    """Say how many shards failed; nothing if none did."""
-    return f"{n_shards} shard{'' if n_shards == 1 else 's'} failed" if n_shards else ""
 
 
 def duration(seconds: float) -> str:
@@ -179,45 +172,26 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    pace, note = Pace(), ""
+    pace = Pace()
+    latest = Progress(stage="")
 
-    class TimeLeft(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            seconds = pace.seconds_left()
-            is_known = seconds is not None and not task.finished
-            return Text(f"{duration(seconds or 0.0)} left" if is_known else "")
+    class HowFar(ProgressColumn):
+        def render(self, task: Task) -> Text:  # the time left runs down between news
+            return Text(describe(latest, pace) if latest.n_rows else "")
 
-    bar = Bar(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[rows]}"),
-        TextColumn("{task.fields[rate]}"),
-        TimeLeft(),
-        TextColumn("[red]{task.fields[failed]}"),
-        console=Console(file=stream, stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=None, rows="", rate="", failed="")
+    console = Console(file=stream, stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), HowFar())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
 
         def show(progress: Progress) -> None:
-            nonlocal note
-            if not progress.n_rows:
-                bar.update(task, description=progress.stage)
-                return
-            if progress.note != note:
-                note = progress.note
-                bar.console.print(note, highlight=False, markup=False)
-            pace.update(progress)
-            bar.update(
-                task,
-                description=progress.stage,
-                total=progress.n_rows,
-                completed=progress.n_done,
-                rows=f"{progress.n_done:,}/{progress.n_rows:,} {progress.unit}",
-                rate=rate(pace, progress.unit),
-                failed=failed(progress.n_failed_shards),
-            )
+            nonlocal latest
+            bar.update(task, description=progress.stage)
+            if progress.n_rows:
+                if progress.note != latest.note:
+                    console.print(progress.note, highlight=False, markup=False)
+                pace.update(progress)
+                latest = progress
+                bar.update(task, total=progress.n_rows, completed=progress.n_done)
 
         yield show

@@ -12,6 +12,7 @@ from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import SummaryScorer
+from tests.pipelines.test_score_corpus import files_of, table_of
 
 ALL = ["rougeL", "wms@tiny", "length", "novelty", "cosine@tiny:source"]
 """Asked for at once; some of them are there before."""
@@ -60,15 +61,6 @@ def score(corpus, encoders):
         return score_corpus(corpus, out, metrics=metrics, **more)
 
     return score
-
-
-def table_of(out):
-    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
-    return pa.concat_tables([pq.read_table(out / part) for part in parts])
-
-
-def files_of(out):
-    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -132,6 +124,11 @@ def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypat
     assert parts < files_of(out)
     assert not (out / "_SUCCESS").exists()
     assert read_manifest(str(out)).base["metrics"] == ["length", "novelty"]
+    last = max(out.glob("scores/part-*"))  # of a shard that is still to do
+    lost = last.rename(tmp_path / last.name)
+    with pytest.raises(ValueError, match=r"has lost scores .* rows 8 to 10 .*; put"):
+        score(out, ALL)
+    lost.rename(last)
     done = score(out, ALL)
     assert 0 < done.n_earlier_rows < done.n_rows
     assert table_of(out).equals(at_once[1])
@@ -139,58 +136,36 @@ def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypat
     assert read_manifest(str(out)).base == {}
 
 
-def test_scores_that_are_gone_while_metrics_are_added_are_named(score, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    score(out, ["length"])
-    with monkeypatch.context() as patch:
-        Stops.n_batches = 0
-        patch.setattr(MODULE, "SummaryScorer", Stops)
-        with pytest.raises(MODULE.RunInterrupted):
-            score(out, ["length", "novelty"])
-    last = max(out.glob("scores/part-*"))  # of a shard that is still to do
-    last.unlink()
-    for _ in range(2):
-        with pytest.raises(ValueError, match=r"has lost scores .* rows 8 to 10 .*; put"):
-            score(out, ["length", "novelty"])
-    assert score(out, ["length", "novelty"], fresh=True).n_rows == 11
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("metrics", "changes", "message"),
     [
-        ({"multi_reference": "mean"}, "`multi_reference` was"),
-        ({"limit": 5}, "`limit` was null and is 5"),
-        ({"keep": ["source"]}, "`keep` was"),
+        (["rougeL", "length"], {"limit": 5}, "`limit` was null and is 5"),
+        (["rougeL", "length"], {"keep": ["source"]}, "`keep` was"),
+        (["length", "novelty"], {}, "`metrics` was"),
     ],
 )
-def test_other_settings_are_refused_with_more_metrics_too(score, tmp_path, changes, message):
+def test_other_settings_are_refused_with_more_metrics_too(
+    score, tmp_path, metrics, changes, message
+):
     out = tmp_path / "out"
     score(out, ["rougeL"])
     before = files_of(out)
     with pytest.raises(ValueError, match=f"holds another run: .*{message}"):
-        score(out, ["rougeL", "length"], **changes)
+        score(out, metrics, **changes)
     assert files_of(out) == before
 
 
-def test_metrics_that_go_are_refused(score, tmp_path):
-    score(tmp_path / "out", ["rougeL", "length"])
-    with pytest.raises(ValueError, match="holds another run: `metrics` was"):
-        score(tmp_path / "out", ["length", "novelty"])
-
-
-def test_vectors_that_have_changed_are_refused(score, tmp_path):
-    score(tmp_path / "out", ["wms@tiny"])
+def test_what_has_changed_is_refused_with_more_metrics_too(score, tmp_path, corpus):
+    out = tmp_path / "out"
+    score(out, ["wms@tiny"])
     with (tmp_path / "tiny.txt").open("a") as file:
         file.write("heard 1.0 1.0\n")
     with pytest.raises(ValueError, match="the vectors of encoder `tiny` have changed"):
-        score(tmp_path / "out", ["wms@tiny", "length"])
-
-
-def test_input_that_has_changed_is_refused(score, tmp_path, corpus):
-    score(tmp_path / "out", ["length"])
+        score(out, ["wms@tiny", "length"])
+    score(out, ["length"], fresh=True)
     corpus.write_text(corpus.read_text() + '\n{"candidate": "more"}')
     with pytest.raises(ValueError, match="input file changed"):
-        score(tmp_path / "out", ["length", "novelty"])
+        score(out, ["length", "novelty"])
 
 
 def test_unfinished_run_is_finished_before_metrics_are_added(score, tmp_path):
@@ -205,7 +180,10 @@ def test_unfinished_run_is_finished_before_metrics_are_added(score, tmp_path):
 
 
 def write(path, *rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
 
@@ -223,36 +201,20 @@ def test_ids_are_optional(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
-@pytest.mark.parametrize("keep", [["year", "topic"], ["all"]])
+@pytest.mark.parametrize("keep", [["year", "keep:x"], ["all"]])
 def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, keep):
-    rows = [{"candidate": f"text {i}", "year": 2000 + i, "topic": "é" * i} for i in range(5)]
-    path, out = tmp_path / f"corpus.{format}", tmp_path / "out"
-    if format == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        write(path, *rows)
+    """A column that is called like our copy of another one is not taken for it."""
+    rows = [{"candidate": "text", "year": 2000 + i, "x": "a", "keep:x": "é" * i} for i in range(3)]
+    out = tmp_path / "out"
     settings = {"metrics": ["length"], "local": True, "rows_per_shard": 2, "keep": keep}
-    run = score_corpus(path, out, **settings)
-    table = table_of(out)
-    names = ["candidate", "year", "topic"] if keep == ["all"] else keep
-    assert table.column_names[-len(names) :] == names
-    assert table["topic"].to_pylist() == [row["topic"] for row in rows]
+    run = score_corpus(write(tmp_path / f"corpus.{format}", *rows), out, **settings)
+    names = [*rows[0]] if keep == ["all"] else keep
+    kept = table_of(out).select(names)
+    assert table_of(out).column_names[-len(names) :] == names
     kind = int if format == "parquet" else str
-    assert table["year"].to_pylist() == [kind(row["year"]) for row in rows]
+    assert kept["year"].to_pylist() == [kind(row["year"]) for row in rows]
+    assert kept["keep:x"].to_pylist() == [row["keep:x"] for row in rows]
     assert {*run.means["system"]} == {"length"}
-
-
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
-def test_kept_column_that_is_called_like_our_copy_of_another_is_not_taken_for_it(tmp_path, format):
-    path, out = tmp_path / f"corpus.{format}", tmp_path / "out"
-    row = {"candidate": "text", "x": "mine", "keep:x": "other"}
-    if format == "parquet":
-        pq.write_table(pa.Table.from_pylist([row]), path)
-    else:
-        write(path, row)
-    score_corpus(path, out, metrics=["length"], local=True, keep=["all"])
-    (found,) = table_of(out).select(list(row)).to_pylist()
-    assert found == row
 
 
 @pytest.mark.parametrize(
@@ -270,17 +232,12 @@ def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("other", ["parquet", "jsonl"])
-def test_kept_column_of_two_types_rejected(tmp_path, other):
-    rows = [{"candidate": "a", "year": year} for year in (2000, "2000")]
-    pq.write_table(pa.Table.from_pylist(rows[:1]), tmp_path / "a.parquet")
-    if other == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows[1:]), tmp_path / "b.parquet")
-    else:
-        write(tmp_path / "b.jsonl", rows[0])  # there, values are kept as text
-    with pytest.raises(
-        ValueError, match="column `year` of `--keep` must be of one type in all files"
-    ):
+@pytest.mark.parametrize(("other", "year"), [("parquet", "2000"), ("jsonl", 2000)])
+def test_kept_column_of_two_types_rejected(tmp_path, other, year):
+    """In JSONL, values are kept as text."""
+    write(tmp_path / "a.parquet", {"candidate": "a", "year": 2000})
+    write(tmp_path / f"b.{other}", {"candidate": "a", "year": year})
+    with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
         score_corpus(tmp_path, tmp_path.with_suffix(".out"), metrics=["length"], keep=["year"])
 
 

@@ -5,16 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
+from tests.pipelines.test_explain import VECTORS
+from tests.rare import page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-VECTORS = """cat 0.0 0.0
-dog 3.0 4.0
-bird 0.0 1.0
-river -1.0 2.0
-snow 0.5 -0.5
-market 2.0 0.25
-"""
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='hacked = 1'> cat & dog."
 PHONE = {"width": 360, "height": 740}
 COSTS = """() => [...document.querySelectorAll('.flows tbody tr')].map((row) =>
@@ -37,7 +32,7 @@ def render(tmp_path_factory):
         pq.write_table(pa.Table.from_pylist(rows), corpus)
         explainer = open_explainer([corpus], metric=metric, encoders={"small": f"glove:{vectors}"})
         path = folder / f"{name}.html"
-        path.write_text(explainer.page("d"), encoding="utf-8")
+        path.write_text(page_of(explainer, "d"), encoding="utf-8")
         return path.as_uri()
 
     return call
@@ -86,20 +81,15 @@ def test_hover_shows_where_the_mass_goes(opened):
     assert n_lines(opened) == 7
 
 
-def test_a_word_that_occurs_twice_is_one_point(opened):
+def test_readout_tells_of_a_word_a_sentence_and_a_dropped_word(opened):
+    readout = opened.locator(".readout")
     word(opened, "cat").hover()
-    assert texts_of(opened, "is-active") == ["Cat", "cat"]
-    assert opened.locator(".readout").text_content().startswith("Cat, mass 0.2000, moves to ")
-
-
-def test_sentence_is_a_bar(opened):
+    assert texts_of(opened, "is-active") == ["Cat", "cat"]  # a word that occurs twice is one point
+    assert readout.text_content().startswith("Cat, mass 0.2000, moves to ")
     opened.locator(".picture rect[data-p^=c][rx='2']").nth(1).hover()
-    assert opened.locator(".readout").text_content().startswith("sentence 2, mass ")
-
-
-def test_dropped_word_says_why(opened):
+    assert readout.text_content().startswith("sentence 2, mass ")
     word(opened, "The").hover()
-    assert opened.locator(".readout").text_content() == "The does not count: stop word."
+    assert readout.text_content() == "The does not count: stop word."
     assert opened.locator(".is-partner").count() == 0
 
 
@@ -193,15 +183,6 @@ def test_phone_has_no_sideways_scrolling(page, render, metric):
     page.set_viewport_size(PHONE)
     page.goto(render(f"phone-{metric}", texts, ["River market. Cat.", HOSTILE], metric))
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def test_hostile_text_stays_text(page, render):
-    page.goto(render("hostile", {HOSTILE: HOSTILE, "b": "Cat."}, [HOSTILE]))
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("main img").count() == 0
-    assert "onerror" in page.locator(".picture").text_content()
-    word(page, "cat").hover()
-    assert "cat" in page.locator(".readout").text_content()
 
 
 def test_scores_without_a_sentence_sort_by_number(page, render):

@@ -15,7 +15,7 @@ from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import TextRules
 from tests.breaking import break_everywhere
-from tests.rare import run, wrong
+from tests.rare import page_of, run, wrong
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCES = [
@@ -50,12 +50,12 @@ def test_candidate_after_its_source(folder):
         np.testing.assert_allclose(table[name].to_numpy(), expected, atol=1e-6)
         assert table.column_names == [name, name.replace("likelihood", "cut"), "status"]
         assert table["status"].to_pylist() == [None, None]
-
-
-def test_several_sources_count_with_their_mean(folder):
-    table = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=[[*SOURCES, "", None]])
-    expected = means(folder, SOURCES, CANDIDATES[:1] * 2).mean()
-    assert table["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-6)]
+    several = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=[[*SOURCES, "", None]])
+    mean = means(folder, SOURCES, CANDIDATES[:1] * 2).mean()
+    assert several["likelihood@lm"].to_pylist() == [pytest.approx(mean, abs=1e-6)]
+    cut = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], source_tokens=4)
+    (expected,) = means(folder, ["The cat sat on"], CANDIDATES[:1])
+    assert cut["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-6)]
 
 
 @pytest.mark.parametrize(
@@ -81,28 +81,24 @@ def test_recall_is_the_lead_after_the_candidate(folder):
 
 def test_values_are_what_their_names_say(folder):
     model = LanguageModel.load(str(folder))
-    found = model.log_probabilities(
-        SOURCES[:1] * 3, [CANDIDATES[0], "A cat sat.", " The dog slept."]
-    )
-    both = found.log_p[0]
+    found = model.log_probabilities(SOURCES[:1] * 2, [CANDIDATES[0], "A cat sat."])
+    both, n_first = found.log_p[0], found.log_p.lengths[1]
     alone = model.log_probabilities([""], CANDIDATES[:1]).log_p[0]
-    n_first = found.log_p.lengths[1]
-    expected = {
-        "sum": both.sum(),
-        "worst": min(both[:n_first].mean(), both[n_first:].mean()),
-        "mean": both.mean(),
-        "low": np.quantile(both, 0.1),
-    }
-    for value, score in expected.items():
-        settings = {"value": value}
-        table = table_of(
-            folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], settings=settings
-        )
-        assert table["likelihood@lm"].to_pylist() == [pytest.approx(score, abs=1e-5)]
-    table = table_of(
-        folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], settings={"pmi": True}
-    )
-    assert table["likelihood@lm"].to_pylist() == [pytest.approx((both - alone).mean(), abs=1e-5)]
+    worst = min(both[:n_first].mean(), both[n_first:].mean())
+    for settings, expected in (
+        ({"value": "sum"}, both.sum()),
+        ({"value": "worst"}, worst),
+        ({"value": "mean"}, both.mean()),
+        ({"value": "low"}, np.quantile(both, 0.1)),
+        ({"pmi": True}, (both - alone).mean()),
+    ):
+        given = {"sources": SOURCES[:1], "settings": settings}
+        table = table_of(folder, "likelihood@lm", CANDIDATES[:1], **given)
+        assert table["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-5)]
+    cut = [["A cat sat.", "The dog slept."]]
+    given = {"sources": [[[SOURCES[0]]]], "settings": {"value": "worst"}, "sentences": "given"}
+    table = table_of(folder, "likelihood@lm", cut, **given)  # the same text
+    assert table["likelihood@lm"].to_pylist() == [pytest.approx(worst, abs=1e-5)]
 
 
 def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
@@ -141,28 +137,6 @@ def test_context_that_cannot_be_split_leaves_the_other_rows_as_they_are(folder):
     assert scores.tolist() == [pytest.approx(np.nan, nan_ok=True), pytest.approx(alone, abs=1e-5)]
 
 
-@pytest.mark.parametrize("sentences", ["given", "split"])
-def test_given_sentences_are_the_same_text(sentences, folder):
-    cut = [["A cat sat.", "The dog slept."]]
-    candidates = cut if sentences == "given" else CANDIDATES[:1]
-    sources = [[[SOURCES[0]]]] if sentences == "given" else SOURCES[:1]
-    table = table_of(
-        folder, "likelihood@lm", candidates, sources=sources, settings={"value": "worst"},
-        sentences=sentences,
-    )  # fmt: skip
-    model = LanguageModel.load(str(folder))
-    found = model.log_probabilities(SOURCES[:1] * 2, [CANDIDATES[0], "A cat sat."])
-    n_first, both = found.log_p.lengths[1], found.log_p[0]
-    expected = min(both[:n_first].mean(), both[n_first:].mean())
-    assert table["likelihood@lm"].to_pylist() == [pytest.approx(expected, abs=1e-5)]
-
-
-def test_source_tokens_cut_the_source(folder):
-    table = table_of(folder, "likelihood@lm", CANDIDATES[:1], sources=SOURCES[:1], source_tokens=4)
-    expected = means(folder, ["The cat sat on"], CANDIDATES[:1])
-    np.testing.assert_allclose(table["likelihood@lm"].to_numpy(), expected, atol=1e-6)
-
-
 def test_rows_that_cannot_be_scored_have_a_status(folder):
     rows = [
         (CANDIDATES[0], [SOURCES[0]], None),
@@ -181,11 +155,11 @@ def test_rows_that_cannot_be_scored_have_a_status(folder):
     assert table["cut@lm"].to_pylist() == [0.0, None, None, None, None, 1.0]
 
 
-def write_corpus(path):
+def write_corpus(path, sources=SOURCES):
     frame = pl.DataFrame(
         {
             "document_id": ["d0", "d1"], "system_id": ["a", "a"], "candidate": CANDIDATES,
-            "source": SOURCES, "references": REFERENCES,
+            "source": sources, "references": REFERENCES,
         }
     )  # fmt: skip
     frame.write_parquet(path)
@@ -217,15 +191,10 @@ def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
 
 
 def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
-    corpus, models = tmp_path / "long.parquet", {"lm": str(folder)}
-    long = {"candidate": CANDIDATES, "source": [" ".join(SOURCES * 9), SOURCES[1]]}
-    pl.DataFrame({"document_id": ["d0", "d1"], "system_id": ["a", "a"], **long}).write_parquet(
-        corpus
-    )
-    (tmp_path / "run.toml").write_text(f"models = {json.dumps(models).replace(':', ' =')}\n")
+    corpus = write_corpus(tmp_path / "long.parquet", [" ".join(SOURCES * 9), SOURCES[1]])
     command = ["score", str(corpus), "--out", str(tmp_path / "out"), "--local", "--metrics"]
-    assert run([*command, "likelihood@lm", "--config", str(tmp_path / "run.toml")]) == 0
-    said = "Texts too long for likelihood@lm, which read a part of them: 1\n"
+    assert run([*command, f"likelihood@{folder}"]) == 0
+    said = f"Texts too long for likelihood@{folder}, which read a part of them: 1\n"
     assert said in capsys.readouterr().out
 
 
@@ -247,30 +216,19 @@ def test_workers_score_as_one_process_does(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "models", "said"),
     [
-        ("likelihood", r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
-        ("likelihood_p@lm", "must end in :reference, or be written likelihood@lm"),
-        ("likelihood@wrong", "unknown key `vlaue` of a likelihood"),
+        ("likelihood", {}, r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
+        ("likelihood_p@lm", {}, "must end in :reference, or be written likelihood@lm"),
+        ("likelihood@lm", {"lm": {"path": "x", "vlaue": 1}}, "unknown key `vlaue` of a likelihood"),
+        ("length", {"l m": "x"}, "model alias 'l m' must be letters"),
+        ("length", {"lm": {"value": "sum"}}, r"`\[models.lm\]` must have the `path` of a model"),
+        ("length", ["x"], r"`models` must be tables \[models.ALIAS\]"),
     ],
 )
-def test_wrong_names_rejected(name, said):
-    models = {"lm": "x", "wrong": {"path": "x", "vlaue": "sum"}}
+def test_wrong_names_and_tables_rejected(name, models, said):
     with pytest.raises(ValueError, match=said):
         ScoringConfig(metrics=(name,), models=models)
-
-
-@pytest.mark.parametrize(
-    ("models", "said"),
-    [
-        ({"l m": "x"}, "model alias 'l m' must be letters"),
-        ({"lm": {"value": "sum"}}, r"`\[models.lm\]` must have the `path` of a model"),
-        (["x"], r"`models` must be tables \[models.ALIAS\]"),
-    ],
-)
-def test_wrong_tables_rejected(models, said):
-    with pytest.raises(ValueError, match=said):
-        ScoringConfig(metrics=("length",), models=models)
 
 
 def test_missing_model_is_one_line(tmp_path, capsys):
@@ -294,7 +252,7 @@ def test_score_is_explained_by_its_tokens(folder, tmp_path):
     effect = explained.explanation.effects[0]
     assert (effect.side, effect.unit.text) == ("candidate", "A cat sat.")
     assert effect.score == pytest.approx(without, abs=1e-6)
-    page = explainer.page("d0")
+    page = page_of(explainer, "d0")
     assert "The log-probability of each token of the candidate" in page
 
 

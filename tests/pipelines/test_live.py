@@ -81,8 +81,11 @@ def test_folder_of_a_killed_driver_is_taken_over_at_once(out, other_driver, monk
     other_driver.kill()
     other_driver.wait()
     monkeypatch.setattr(live, "WATCH_S", 600)
+    left = Path(out, "progress.json").read_bytes()
     with LiveRun(out) as held:
         held.check()
+        assert Path(out, "progress.json").read_bytes() != left
+    assert Path(out, "progress.json").read_bytes() == left  # no run has begun
 
 
 @pytest.mark.parametrize("is_alive", [False, True])

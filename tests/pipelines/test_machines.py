@@ -5,12 +5,51 @@ import sys
 
 import pytest
 
+from cluster import RayOptions
 from pipelines.runs import machines as module
 from pipelines.runs.machines import Machines
 from pipelines.runs.progress import Lines, Progress
 from pipelines.settings.score import ScoreSettings
 
 AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
+
+
+# what is asked for, RAY_ADDRESS; threads of this process of 8 cores, or processes and the threads
+# of each, or what Ray is asked for
+HEAD = "head:6379"
+MACHINES = [
+    ({}, None, 8),
+    ({"workers": 1}, None, 1),
+    ({"cpus_per_worker": 3}, None, 3),
+    ({"workers": 1, "cpus_per_worker": 3}, None, 3),
+    ({"device": "cuda"}, None, 8),
+    ({"local": True, "workers": 2}, None, 2),
+    ({"local": True, "workers": "auto", "cpus_per_worker": 3}, None, 6),
+    ({"local": True}, HEAD, 8),
+    ({}, "http://head:8265", 8),  # a dashboard
+    ({"workers": 2}, None, (2, 1)),
+    ({"workers": "auto"}, None, (8, 1)),
+    ({"workers": "auto", "cpus_per_worker": 3}, None, (2, 3)),
+    ({"gpus_per_worker": 0.5}, None, RayOptions(gpus_per_worker=0.5)),
+    ({"workers": 1, "gpus_per_worker": 1}, None, RayOptions(workers=1, gpus_per_worker=1)),
+    ({"address": "head", "workers": 1}, None, RayOptions(address="head", workers=1)),
+    ({"address": "head", "workers": "auto"}, None, RayOptions(address="head")),
+    ({"workers": 4}, HEAD, RayOptions(address=HEAD, workers=4)),
+    ({"address": "other"}, HEAD, RayOptions(address="other")),
+]
+
+
+@pytest.mark.parametrize(("settings", "variable", "expected"), MACHINES)
+def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expected):
+    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
+    monkeypatch.setenv("RAY_ADDRESS", variable or "")
+    found = Machines.of(ScoreSettings(out="out", **settings), is_neural=False)
+    if found.is_local:
+        assert found.driver_threads == expected
+    elif found.is_on_ray:
+        assert found.ray == expected
+    else:
+        assert (found.n_workers, found.worker_threads) == expected
 
 
 @pytest.fixture
@@ -33,25 +72,22 @@ def machine(monkeypatch):
     return make
 
 
-CLUSTER = {"address": "head:6379"}
+CLUSTER = {"address": HEAD}
 # GPUs here and in the cluster, settings; GPUs of a worker, device of a worker, idle GPUs
 SHARES = [
-    pytest.param(0, 0, {}, 0, "auto", 0, id="none"),
-    pytest.param(1, 0, {}, 0, "auto", 0, id="this-process"),
-    pytest.param(4, 0, {}, 0, "auto", 3, id="this-process-uses-one"),
-    pytest.param(4, 0, {"device": "cpu"}, 0, "cpu", 0, id="asked-for-cores"),
-    pytest.param(0, 0, {"workers": 4}, 0, "cpu", 0, id="workers-without"),
-    pytest.param(4, 0, {"workers": "auto"}, 1, "cuda", 0, id="a-worker-for-each"),
-    pytest.param(4, 0, {"workers": 4}, 1, "cuda", 0, id="as-many-workers"),
-    pytest.param(4, 0, {"workers": 3}, 1, "cuda", 1, id="fewer-workers"),
-    pytest.param(2, 0, {"workers": 3}, 0.5, "cuda", 0, id="three-share-two"),
-    pytest.param(1, 0, {"workers": 4}, 0.25, "cuda", 0, id="four-share-one"),
-    pytest.param(4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0, id="two-each"),
-    pytest.param(4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4, id="asked-for-none"),
-    pytest.param(4, 0, {"gpus_per_worker": 0.5}, 0.5, "cuda", 0, id="half-each"),
-    pytest.param(0, 8, CLUSTER, 1, "cuda", 0, id="cluster"),
-    pytest.param(0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6, id="two-in-a-cluster"),
-    pytest.param(4, 0, CLUSTER, 0, "cpu", 0, id="cluster-without"),
+    (0, 0, {}, 0, "auto", 0),
+    (4, 0, {}, 0, "auto", 3),
+    (4, 0, {"device": "cpu"}, 0, "cpu", 0),
+    (0, 0, {"workers": 4}, 0, "cpu", 0),
+    (4, 0, {"workers": "auto"}, 1, "cuda", 0),
+    (4, 0, {"workers": 3}, 1, "cuda", 1),
+    (2, 0, {"workers": 3}, 0.5, "cuda", 0),
+    (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0),
+    (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4),
+    (4, 0, {"gpus_per_worker": 0.5}, 0.5, "cuda", 0),
+    (0, 8, CLUSTER, 1, "cuda", 0),
+    (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6),
+    (4, 0, CLUSTER, 0, "cpu", 0),
 ]
 
 
@@ -60,58 +96,42 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     machine, caplog, here, there, settings, gpus, device, n_idle
 ):
     found = machine(here, there, **settings)
-    assert found.gpus_per_worker == gpus
+    assert found.ray.gpus_per_worker == gpus
     assert found.worker_device == device
+    if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
+        precision = "bf16" if device == "cuda" else "fp32"
+        assert (found.driver_device, found.precision) == ("cpu", precision)
     found.warn_of_idle_gpus()
-    assert [record.getMessage().partition(" idle")[0] for record in caplog.records] == (
-        [f"{n_idle} of {here + there} GPUs {'stays' if n_idle == 1 else 'stay'}"] if n_idle else []
-    )
+    remedy = "add `--workers auto`, which gives each a worker"
+    if settings.get("gpus_per_worker") == 0:
+        remedy = "leave out `--gpus-per-worker 0` to use them"
+    idle = f"{n_idle} of {here + there} GPUs {'stays' if n_idle == 1 else 'stay'} idle; {remedy}"
+    assert caplog.messages == ([idle] if n_idle else [])
 
 
-def test_warning_says_what_to_do(machine, caplog):
-    machine(4).warn_of_idle_gpus()
-    assert caplog.messages == [
-        "3 of 4 GPUs stay idle; add `--workers auto`, which gives each a worker"
-    ]
-    caplog.clear()
-    machine(2, workers=2, gpus_per_worker=0).warn_of_idle_gpus()
-    assert caplog.messages == ["2 of 2 GPUs stay idle; leave out `--gpus-per-worker 0` to use them"]
-
-
-def test_nobody_looks_for_gpus_without_a_neural_model(machine, monkeypatch):
-    found = machine(4, 8, is_neural=False, **CLUSTER)
-    assert (found.gpus_per_worker, found.n_gpus) == (0, 0)
-
-
-def test_a_cluster_is_not_asked_if_the_share_is_given(machine, monkeypatch):
-    found = machine(0, 8, **CLUSTER, gpus_per_worker=0.5)
-    assert (found.gpus_per_worker, found.n_gpus) == (0.5, 0)
+@pytest.mark.parametrize("asked", [{"is_neural": False}, {"gpus_per_worker": 0.5}])
+def test_nobody_looks_for_gpus_that_nothing_depends_on(machine, asked):
+    assert machine(0, 8, **CLUSTER, **asked).n_gpus == 0
 
 
 def test_gpu_that_workers_do_not_have_is_refused(machine):
     with pytest.raises(ValueError, match="`--device cuda` needs GPUs for the workers"):
         machine(0, workers=2, device="cuda")
-    assert machine(2, workers=2, device="cuda").gpus_per_worker == 1
+    assert machine(2, workers=2, device="cuda").ray.gpus_per_worker == 1
 
 
 # GPUs, processor, settings, whether nobody chose the number format; what is said
+SLOW = (
+    '; this processor has AMX: `precision = "bf16"` in the `--config` file makes encoders about '
+    "three times as fast"
+)
 NOTES = [
-    pytest.param(0, "EPYC (avx2)", {}, True, "Found: 8 cores, no GPU", id="cores"),
-    pytest.param(1, AMX, {}, True, "Found: 8 cores, 1 GPU", id="gpu"),
-    pytest.param(0, AMX, {}, False, "Found: 8 cores", id="chosen"),
-    pytest.param(
-        *(0, AMX, {}, True),
-        'Found: 8 cores, no GPU; this processor has AMX: `precision = "bf16"` in the '
-        "`--config` file makes encoders about three times as fast",
-        id="amx",
-    ),
-    pytest.param(
-        *(2, AMX, {"device": "cpu"}, True),
-        'Found: 8 cores; this processor has AMX: `precision = "bf16"` in the '
-        "`--config` file makes encoders about three times as fast",
-        id="amx-of-one-who-asked-for-cores",
-    ),
-    pytest.param(0, AMX, CLUSTER, True, "", id="cluster"),
+    (0, "EPYC (avx2)", {}, True, "Found: 8 cores, no GPU"),
+    (1, AMX, {}, True, "Found: 8 cores, 1 GPU"),
+    (0, AMX, {}, False, "Found: 8 cores"),
+    (0, AMX, {}, True, f"Found: 8 cores, no GPU{SLOW}"),
+    (2, AMX, {"device": "cpu"}, True, f"Found: 8 cores{SLOW}"),
+    (0, AMX, CLUSTER, True, ""),
 ]
 
 

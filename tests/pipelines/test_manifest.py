@@ -10,7 +10,9 @@ from pipelines.runs.manifest import (
     Manifest,
     delete_own_files,
     differences,
+    is_only_more_metrics,
     library_versions,
+    metrics_beyond_base,
     read_manifest,
     refusal,
     write_manifest,
@@ -20,7 +22,7 @@ FILE = InputFile("/data/a.jsonl", 120, "ab12")
 PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120)
 SHARD = Shard(index=0, pieces=(PIECE,))
 MANIFEST = Manifest(
-    configuration={"metrics": ["sms", "wms"], "limit": None},
+    configuration={"metrics": ["sms", "wms"], "limit": None, "precision": "fp32"},
     signatures={"sms": "sms|enc:glove"},
     encoders={"glove": "c0ffee"},
     versions={"assay": "0.1.0", "numpy": "2.4.0"},
@@ -35,68 +37,67 @@ def with_configuration(**changes):
 
 # what changes, what is said about it
 CHANGES = [
-    pytest.param(
-        with_configuration(metrics=["sms"]),
-        ['`metrics` was ["sms", "wms"] and is ["sms"]'],
-        id="metrics",
-    ),
-    pytest.param(with_configuration(limit=5), ["`limit` was null and is 5"], id="limit"),
-    pytest.param(
-        with_configuration(language="de"), ['`language` was absent and is "de"'], id="new-key"
-    ),
-    pytest.param(
-        replace(MANIFEST, encoders={"glove": "decaf"}),
-        ["the vectors of encoder `glove` have changed"],
-        id="vectors",
-    ),
-    pytest.param(
+    (with_configuration(metrics=["sms"]), '`metrics` was ["sms", "wms"] and is ["sms"]'),
+    (with_configuration(limit=5), "`limit` was null and is 5"),
+    (with_configuration(language="de"), '`language` was absent and is "de"'),
+    (replace(MANIFEST, encoders={"glove": "x"}), "the vectors of encoder `glove` have changed"),
+    (
         replace(MANIFEST, signatures={"sms": "sms|enc:glove|v:2"}),
-        ["`sms` would now be computed in another way"],
-        id="signature",
+        "`sms` would now be computed in another way",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, signatures={"sms": "sms|enc:glove|weights:0123456789ab"}),
-        ["`sms` would now be computed in another way"],
-        id="weights-in-the-signature",
+        "`sms` would now be computed in another way",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
-        ["numpy was 2.4.0 and is 2.5.1"],
-        id="version",
+        "numpy was 2.4.0 and is 2.5.1",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, inputs=[replace(FILE, content="cd34")]),
-        ["input file changed: /data/a.jsonl"],
-        id="input-changed",
+        "input file changed: /data/a.jsonl",
     ),
-    pytest.param(
+    (
         replace(MANIFEST, inputs=[FILE, InputFile("/data/b.jsonl", 1, "ef")]),
-        ["input file added: /data/b.jsonl"],
-        id="input-added",
+        "input file added: /data/b.jsonl",
     ),
-    pytest.param(
-        replace(MANIFEST, inputs=[], shards=[]),
-        ["input file removed: /data/a.jsonl"],
-        id="input-removed",
-    ),
+    (replace(MANIFEST, inputs=[], shards=[]), "input file removed: /data/a.jsonl"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "expected"), CHANGES)
 def test_differences_name_what_changed(changed, expected):
-    assert differences(MANIFEST, changed) == expected
+    assert differences(MANIFEST, changed) == [expected]
     assert changed.fingerprint != MANIFEST.fingerprint
+
+
+MORE = replace(
+    with_configuration(metrics=["wms", "length", "sms"]),
+    signatures={**MANIFEST.signatures, "length": "length"},
+)
+MORE = replace(MORE, encoders={**MANIFEST.encoders, "more": "ab"})
+
+
+def test_metrics_may_be_added_if_all_else_is_the_same():
+    assert is_only_more_metrics(MANIFEST, MORE)
+    added = replace(MORE, base={"metrics": MANIFEST.configuration["metrics"]})
+    assert metrics_beyond_base(added) == ["length"]
+    for changed in (
+        MANIFEST,
+        replace(MORE, configuration={**MORE.configuration, "limit": 5}),
+        replace(MORE, signatures={"length": "length"}),
+        replace(MORE, encoders={"glove": "x"}),
+        replace(MORE, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
+        replace(MORE, inputs=[replace(FILE, content="cd34")]),
+    ):
+        assert not is_only_more_metrics(MANIFEST, changed)
 
 
 @pytest.mark.parametrize(
     "same",
     [
-        pytest.param(replace(MANIFEST, result={"n_rows": 3}), id="result"),
-        pytest.param(with_configuration(), id="copy"),
-        pytest.param(
-            replace(MANIFEST, configuration={"limit": None, "metrics": ["sms", "wms"]}),
-            id="order-of-keys",
-        ),
+        replace(MANIFEST, result={"n_rows": 3}),
+        replace(MANIFEST, configuration=dict(reversed(MANIFEST.configuration.items()))),
     ],
 )
 def test_fingerprint_ignores_what_scores_do_not_depend_on(same):
@@ -109,13 +110,10 @@ def test_manifest_survives_its_file(tmp_path):
     found = read_manifest(str(tmp_path))
     assert found == MANIFEST
     assert found.fingerprint == MANIFEST.fingerprint
-
-
-def test_no_manifest_in_a_new_folder(tmp_path):
     assert read_manifest(str(tmp_path / "new")) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 99}', "\xff{"])
+@pytest.mark.parametrize("text", ['{"format": 1}', "\xff{"])
 def test_foreign_run_json_rejected(tmp_path, text):
     (tmp_path / "run.json").write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match=r"run\.json is damaged .* choose another folder"):

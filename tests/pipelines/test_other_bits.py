@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,14 +10,13 @@ import pytest
 import torch
 
 import cluster.worker
-from assay import compare
-from cluster import Job, part_path, score_shard
-from cluster.seals import sealed_parquet
+from cluster import Job, score_shard
 from pipelines.explain import open_explainer
 from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from sms.encoders import SCORE_TOLERANCE, packed_model
 from sms.scoring import ScoringConfig, SummaryScorer
+from tests.pipelines.test_score_corpus import table_of
 
 METRICS = ("sms", "wms", "cosine")
 ROUNDING = 2.0**-8
@@ -60,15 +58,8 @@ def corpus(tmp_path_factory):
 
 
 def score(corpus, out, **options):
-    return score_corpus(
-        corpus,
-        out,
-        **{
-            **{"metrics": METRICS, "precision": "bf16", "device": "cpu", "local": True},
-            **{"workers": 1, "rows_per_shard": 3},
-            **options,
-        },
-    )
+    usual = {"metrics": METRICS, "precision": "bf16", "device": "cpu", "local": True, "workers": 1}
+    return score_corpus(corpus, out, **{**usual, "rows_per_shard": 3, **options})
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +77,7 @@ def finished(once, tmp_path):
 
 
 def scores_of(out):
-    parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()
-    return pa.concat_tables([pq.read_table(out / part) for part in parts]).to_pylist()
+    return table_of(out).to_pylist()
 
 
 def assert_near(rows, others):
@@ -138,22 +128,6 @@ def test_second_copy_of_a_shard_that_lands_later_is_harmless(corpus, finished):
             assert math.isclose(mean, run.means[system][name], rel_tol=TOLERANCE)
 
 
-def test_second_copy_of_another_size_is_read_again(corpus, finished):
-    out, run = finished
-    manifest = read_manifest(str(out))
-    path = part_path(str(out), 1, manifest.fingerprint)
-    table = pq.read_table(path)
-    halved = table.set_column(2, "sms", pa.array([score.as_py() / 2 for score in table["sms"]]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(halved, sink, compression="none")
-    Path(path).write_bytes(sealed_parquet(sink.getvalue().to_pybytes(), Path(path).name)[0])
-    again = score(corpus, out)
-    assert (again.n_new_shards, again.n_rows, again.is_complete) == (0, 12, True)
-    rows = [row["sms"] for row in scores_of(out) if row["system_id"] == "s0"]
-    assert again.means["s0"]["sms"] == pytest.approx(sum(rows) / len(rows), rel=1e-12)
-    assert again.means["s0"]["sms"] < run.means["s0"]["sms"]
-
-
 def test_vectors_from_a_cache_are_near(corpus, once, tmp_path):
     out, _ = once
     kept = str(tmp_path / "kept")
@@ -169,12 +143,3 @@ def test_scores_agree_with_the_folder_they_are_explained_for(once, metric):
     for system in explainer.explain({"d1": []})["d1"]:
         assert system.explanation.score != system.recorded
         assert system.explanation.score == pytest.approx(system.recorded, rel=TOLERANCE)
-
-
-def test_two_runs_can_be_compared(corpus, once, tmp_path):
-    out, _ = once
-    score(corpus, tmp_path / "again", rows_per_shard=2)
-    compared = compare(str(out), str(tmp_path / "again"), resamples=200)
-    assert {row.metric for row in compared.rows} == {*METRICS}
-    for row in compared.rows:
-        assert abs(row.difference) <= TOLERANCE * row.mean_a

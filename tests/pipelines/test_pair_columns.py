@@ -14,10 +14,8 @@ from pipelines.score import score_corpus
 from reffree.pair.judge import PairModel
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from tests.rare import page_of
 from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
-
-OTHER = "The mayor opened the bridge. The people of the town read about it."
-LISTS = pa.list_(pa.string())
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +30,6 @@ def unieval(tmp_path_factory):
 
 def models_of(folder, **tables):
     return {alias: {"path": str(folder), **table} for alias, table in tables.items()}
-
-
-def run_python(code):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def scored(rows, metrics, models, **options):
@@ -77,29 +70,6 @@ def test_aspects_read_what_they_are_about(unieval):
     assert ScoringConfig(metrics=["pair@fluency"], models=models).input_columns == ("candidate",)
 
 
-@pytest.mark.parametrize(("how", "together"), [("best", max), ("first", lambda own: own[0])])
-def test_several_references(nli, how, together):
-    rows = to_rows([SUMMARIES[0]], references=[[NEWS, OTHER]])
-    table, _ = scored(rows, ["pair@nli:reference"], models_of(nli, nli={}), multi_reference=how)
-    each = PairModel(str(nli)).score([NEWS, OTHER], [SUMMARIES[0]] * 2).scores.tolist()
-    assert table["pair@nli:reference"].to_pylist() == [pytest.approx(together(each), abs=1e-6)]
-
-
-def test_unusable_rows_have_a_status(nli):
-    (summary, *_) = SUMMARIES
-    sources = [[NEWS, OTHER], [NEWS, "", None], [], ["..."], [NEWS], [NEWS], [NEWS]]
-    candidates = [summary] * 4 + [None, " ", "!"]
-    rows = pa.table({"candidate": candidates, "sources": pa.array(sources, LISTS)})
-    table, _ = scored(rows, [f"pair@{nli}"], {})
-    each = PairModel(str(nli)).score([NEWS, OTHER], [summary] * 2).scores
-    found = table[f"pair@{nli}"].to_pylist()
-    assert found[:2] == pytest.approx([each.mean(), each[0]], abs=1e-6)
-    assert found[2:] == [None] * 5
-    whys = ["source:missing", "source:no_words"]
-    whys += ["candidate:null", "candidate:empty", "candidate:no_words"]
-    assert table["status"].to_pylist() == [None, None, *whys]
-
-
 def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
     scorer = SummaryScorer(
         ScoringConfig(metrics=["pair@nli"], models=models_of(nli, nli={"summary": "sentences"}))
@@ -127,14 +97,6 @@ def test_given_sentences_are_the_pieces(nli):
     assert table["pair@nli"].to_pylist() == [pytest.approx(each.max(), abs=1e-6)]
 
 
-def test_first_tokens_of_a_source(nli):
-    rows, head = to_rows(SUMMARIES[:1], sources=[NEWS]), " ".join(NEWS.split(" ")[:8])
-    table, scorer = scored(rows, ["pair@nli"], models_of(nli, nli={}), source_tokens=8)
-    expected = PairModel(str(nli)).score([head], SUMMARIES[:1]).scores
-    assert table["pair@nli"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
-    assert "|first:8|" in scorer.signatures["pair@nli"]
-
-
 def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     corpus = tmp_path / "c.parquet"
     ids = {"document_id": ["d"], "system_id": ["a"], "candidate": SUMMARIES[:1]}
@@ -144,7 +106,7 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     ((system,),) = explainer.explain({"d": []}).values()
     (expected,) = PairModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
     assert system.explanation.evidence == expected
-    page = explainer.page("d")
+    page = page_of(explainer, "d")
     assert all(own.decided_by in page for own in expected)
 
 
@@ -164,8 +126,8 @@ def test_the_door_knows_it_as_a_reward():
     told = (
         "import assay\ntry:\n    assay.Reward('pair@/none')\nexcept ValueError as e:\n    print(e)"
     )
-    found = run_python(told)
-    assert found.startswith("no model folder at `/none`")
+    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("no model folder at `/none`")
 
 
 REFUSED = {

@@ -1,12 +1,9 @@
 """What a command says: one line, of bearable length, that cannot steer a terminal."""
 
-import json
-
 import pytest
 
 from pipelines.cli.app import run
 from pipelines.cli.common import MAX_MESSAGE, fail, printable, show
-from pipelines.runs.manifest import RUN_FILE, read_manifest
 from pipelines.tables.keyed import collect, files_of, scan_files
 
 
@@ -58,15 +55,3 @@ def test_column_named_like_a_pattern_is_a_column(tmp_path, name):
     path.write_text(f"document_id,model,{name}\nd,s,1\n", encoding="utf-8")
     lazy = scan_files(files_of(str(path)), {"system_id": "model"})
     assert collect(lazy, "here").columns == ["document_id", "system_id", name]
-
-
-@pytest.mark.parametrize("key", ["configuration", "encoders", "versions", "result"])
-def test_run_file_with_a_value_of_another_kind_refused(tmp_path, key):
-    path = tmp_path / "corpus.csv"
-    path.write_text("document_id,system_id,candidate,reference\nd,s,a cat,a cat\n")
-    out = tmp_path / "out"
-    assert run(["score", str(path), "--local", "--metrics=rougeL", f"--out={out}"]) == 0
-    values = json.loads((out / RUN_FILE).read_text("utf-8"))
-    (out / RUN_FILE).write_text(json.dumps({**values, key: "x"}), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed"):
-        read_manifest(str(out))
