@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.encoders.use_lite import is_lite, lite_embed
@@ -56,7 +55,7 @@ class UseEncoder(ContextualEncoder):
             unit=unit,
         )
         self._limit = _limit_of(self._embed)
-        self._batches = Batches(BATCH_WORDS, shortages=model.shortages)
+        self._batches = model.batches(BATCH_WORDS)
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more words than the model reads."""
@@ -108,10 +107,6 @@ def _limit_of(embed: Callable[[list[str]], np.ndarray]) -> int:
 
 
 def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> UseEncoder:
-    """Load a Universal Sentence Encoder from a folder, of a SavedModel or an older module, or URL.
-
-    Raises `ValueError` if TensorFlow or the model is missing, or it is damaged or another kind of
-    model.
-    """
+    """Load a Universal Sentence Encoder from a URL or folder, a SavedModel or an older module."""
     model = load_model("use", path, published=PUBLISHED, runtime=runtime)
     return UseEncoder(model, unit=unit)
