@@ -12,8 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -174,15 +173,18 @@ def reinforce_summariser(
         on_news=on_news,
     )
     stages = run.prepare(paths, of_pairs)
-    with _thread_count(threads):
-        for stage in stages:
-            run.train(*stage)
-        systems = tuple(system for system, *_ in stages)
-        run.tell(Progress(stage="summarising the test documents"))
-        buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
-        documents = list(islice(read_documents(buckets, seed=0), test_documents))
-        summaries = run.summaries(systems, documents)
-        replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    for stage in stages:
+        run.train(*stage)
+    systems = tuple(system for system, *_ in stages)
+    run.tell(Progress(stage="summarising the test documents"))
+    buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
+    documents = list(islice(read_documents(buckets, seed=0), test_documents))
+    summaries = run.summaries(systems, documents)
+    replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
     comparison = run.compared(systems)
     run.finish()
     return ReinforcedSummarisers(
@@ -390,16 +392,3 @@ def _content_of(start: Path) -> str:
     if not (start / SUMMARISER_FILE).is_file():
         raise ValueError(f"`start` must be a summariser's folder, got {start}")
     return hash_of_files(sorted(path for path in start.iterdir() if path.is_file()))
-
-
-@contextmanager
-def _thread_count(threads: int | None) -> Iterator[None]:
-    """Let torch use so many threads for a while."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -157,7 +157,7 @@ def _read_lstm(path: Path) -> nn.LSTM:
     except Exception as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"`{path}` must be a whole state dict of InferSent and hold nothing but its tensors, "
+            f"`{path}` must be a whole state dict of InferSent and hold nothing but tensors, "
             f"got {type(error).__name__}: {reason[:200]}"
         ) from error
     for name, tensor in tensors.items():

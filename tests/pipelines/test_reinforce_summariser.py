@@ -108,8 +108,8 @@ def test_sum_that_is_held_near_its_start(reinforce, capsys):
     names = ["mle", "mle+rougeL_f---.1-novelty"]
     assert {path.name for path in (folder / "training").iterdir()} == set(names)
     likely, rewarded = (
-        [json.loads(line) for line in (folder / "training" / name / "metrics.jsonl").open()]
-        for name in names
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in (folder / "training" / name / "metrics.jsonl" for name in names)
     )
     assert likely[-1]["learning_rate"] == 0
     figures = {figure for line in rewarded for figure in line}

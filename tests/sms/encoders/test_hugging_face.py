@@ -237,22 +237,17 @@ def cut_short(folder: Path) -> None:
 without_first_token = edited("tokenizer.json", post_processor=None)
 
 # what is done to a sound folder, what is asked for, message
-DAMAGED = [
-    pytest.param(without("*.safetensors"), {}, "must hold weights", id="no-weights"),
-    pytest.param(without("tokenizer*"), {}, "must hold a tokenizer", id="no-tokenizer"),
-    pytest.param(without("config.json"), {}, "got no config.json", id="no-config"),
-    pytest.param(cut_short, {}, "must be a whole safetensors file, got", id="truncated"),
-    pytest.param(edited("config.json", model_type="bertolt"), {}, "bertolt", id="unknown-kind"),
-    pytest.param(
-        without_first_token,
-        {"pooling": "cls"},
-        "`pooling` must be mean or max for a model whose tok",
-        id="no-first-token",
-    ),
-]
+DAMAGED = {
+    "no-weights": (without("*.safetensors"), {}, "must hold weights"),
+    "no-tokenizer": (without("tokenizer*"), {}, "must hold a tokenizer"),
+    "no-config": (without("config.json"), {}, "got no config.json"),
+    "truncated": (cut_short, {}, "must be a whole safetensors file, got"),
+    "unknown-kind": (edited("config.json", model_type="bertolt"), {}, "bertolt"),
+    "no-first-token": (without_first_token, {"pooling": "cls"}, "`pooling` must be mean or max"),
+}
 
 
-@pytest.mark.parametrize(("damage", "options", "message"), DAMAGED)
+@pytest.mark.parametrize(("damage", "options", "message"), DAMAGED.values(), ids=DAMAGED)
 def test_damaged_model_rejected(damage, options, message, broken):
     damage(broken)
     with pytest.raises(ValueError, match=message) as caught:
@@ -288,23 +283,19 @@ def test_difference_from_its_family_is_noticed(tiny_model, as_they_are, monkeypa
 NUMBERED_FROM_2 = {"max_position_embeddings": 514, "pad_token_id": 1}
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "expected"),
-    [
-        ("BertConfig", {}, 512),
-        ("ModernBertConfig", {}, 8192),
-        ("DebertaV2Config", {}, 512),
-        ("RobertaConfig", NUMBERED_FROM_2, 512),
-        ("LongformerConfig", NUMBERED_FROM_2, 512),
-    ],
-)
-def test_longest_sequence(kind, settings, expected):
+def test_longest_sequence():
     import transformers
 
-    config = getattr(transformers, kind)(**settings)
-    tokenizer = SimpleNamespace(model_max_length=10**30)
-    assert longest_sequence(config, tokenizer) == expected
-    assert longest_sequence(config, SimpleNamespace(model_max_length=100)) == 100
+    for kind, settings, expected in (
+        ("BertConfig", {}, 512),
+        ("ModernBertConfig", {}, 8192),
+        ("RobertaConfig", NUMBERED_FROM_2, 512),
+        ("LongformerConfig", NUMBERED_FROM_2, 512),
+    ):
+        config = getattr(transformers, kind)(**settings)
+        for limit in (100, 10**30):
+            tokenizer = SimpleNamespace(model_max_length=limit)
+            assert longest_sequence(config, tokenizer) == min(limit, expected)
 
 
 def test_sentence_without_tokens_is_zero(broken, as_they_are):

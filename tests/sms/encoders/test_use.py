@@ -75,14 +75,14 @@ def saved(tf, tmp_path_factory) -> dict[str, Path]:
     return {path.name: path for path in folder.iterdir()}
 
 
-def save_with_signature(tf, model, path, name="serving_default", output="outputs"):
+def save_with_signature(tf, model, path, name="serving_default"):
     """Save a model that can be called through a signature only."""
     outer = tf.Module()
     outer.inner = [model.table, model.dense]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="inputs")])
     def serve(inputs):
-        return {output: model(inputs)}
+        return {"outputs": model(inputs)}
 
     tf.saved_model.save(outer, path, signatures={name: serve})
 
@@ -179,22 +179,15 @@ def test_whole_texts_have_no_sentences_to_move():
         score_texts(["A."], ["B."], encoders={"use": "use:x,unit=text"}, metrics=["sms@use"])
 
 
-def test_sentences_that_the_model_cuts_are_counted(tf, tmp_path, as_they_are):
+def test_sentences_that_the_model_cuts_are_counted(tf, tmp_path):
     tf.saved_model.save(averaging(tf, limit=6), tmp_path / "short")
-    runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "kept"))
-    for n_from_disk in (0, 4):
-        encoder = load_encoder(f"use:{tmp_path / 'short'}", runtime)
-        encoded = encoder.encode(as_they_are(SENTENCES))  # of 7, 3, 7 and 1 words
-        assert encoded.is_cut.tolist() == [True, False, True, False]
-        assert (encoder.counts["truncated"], encoder.counts["from_disk"]) == (2, n_from_disk)
-
-
-def test_row_that_the_model_cuts_has_a_status(tf, tmp_path):
-    tf.saved_model.save(averaging(tf, limit=5), tmp_path / "short")
-    table = score_texts(
-        SENTENCES[:2], ["Yes"] * 2, encoders={"use": f"use:{tmp_path / 'short'}"}, metrics=["sms"]
-    )
-    assert table["status"].to_pylist() == ["candidate:cut@use", None]
+    config = ScoringConfig(metrics=("sms",), encoders={"use": f"use:{tmp_path / 'short'}"})
+    for n_from_disk in (0, 3):
+        scorer = SummaryScorer(config, cache_folder=str(tmp_path / "kept"))
+        table = scorer.score(to_rows(SENTENCES[:2], ["Yes"] * 2))  # of 7, 3 and 1 words
+        assert table["status"].to_pylist() == ["candidate:cut@use", None]
+        state = scorer.encoders["use"].state()
+        assert (state["truncated"], state["from_disk"]) == (1, n_from_disk)
 
 
 # Names and hashes

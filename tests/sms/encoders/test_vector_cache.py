@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -53,8 +54,7 @@ def read(source: VectorCache, numbers: range) -> set[int]:
 
 
 def file_of(folder: Path) -> Path:
-    (path,) = folder.glob("*.sqlite")
-    return path
+    return next(folder.glob("*.sqlite"))
 
 
 def test_what_was_written_is_read_by_others(tmp_path):
@@ -83,31 +83,23 @@ def test_changed_bytes_are_not_found_and_written_again(tmp_path):
     fill(cache(tmp_path), range(20))
     with closing(sqlite3.connect(file_of(tmp_path))) as database, database:
         database.execute("UPDATE vectors SET vectors = zeroblob(length(vectors)) WHERE rowid < 6")
-    repaired = cache(tmp_path)
-    missing = set(range(20)) - read(repaired, range(20))
-    assert len(missing) == 5
-    fill(repaired, range(20))
+    assert len(read(cache(tmp_path), range(20))) == 15
+    fill(cache(tmp_path), range(20))
     assert read(cache(tmp_path), range(20)) == set(range(20))
 
 
-@pytest.mark.parametrize("length", [5000, -5000])
-def test_truncated_file_costs_the_cache_only(length, tmp_path, caplog):
-    ours = cache(tmp_path)
+@pytest.mark.parametrize("damage", ["cut", "lost"])
+def test_damaged_file_costs_the_cache_only(damage, tmp_path, caplog):
+    ours = cache(tmp_path / "folder")
     fill(ours, range(200))
-    path = file_of(tmp_path)
-    path.write_bytes(path.read_bytes()[:length])
+    path = file_of(tmp_path / "folder")
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-5000])
+    else:
+        shutil.rmtree(path.parent)
     read(ours, range(200))  # checks every bit of what it finds
     fill(ours, range(200))
     assert str(path) in caplog.text
-
-
-def test_lost_folder_costs_the_cache_only(tmp_path, caplog):
-    ours = cache(tmp_path / "folder")
-    file_of(tmp_path / "folder").unlink()
-    (tmp_path / "folder").rmdir()
-    fill(ours, range(5))
-    assert read(ours, range(5)) == set()
-    assert "going on without" in caplog.text
 
 
 def test_folder_that_cannot_be_made_rejected(tmp_path):
