@@ -124,7 +124,7 @@ class ContextualEncoder(ABC):
         missing = np.array(self._cache.missing(sentences), dtype=np.int64)
         fresh = self._read_or_encode(texts, missing, counted)
         entries = [fresh.get(k) or self._cache[text] for k, text in enumerate(sentences)]
-        # whole arrays are not to be kept for the sake of a slice, nor for a caller to change
+        # whole arrays are not to be kept for the sake of a slice
         copies = {sentences[k]: (own[0].copy(), own[1].copy()) for k, own in fresh.items()}
         self._cache.add(copies, CACHE_BYTES)
         self.counts["sentences"] += len(sentences)

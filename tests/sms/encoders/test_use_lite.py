@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.use import load_use
-from sms.encoders.use_lite import read_pieces
+from sms.encoders.use import load_use, read_pieces
 from tests.sms.encoders.test_use import save_old_module
 
 RUNTIME = EncoderRuntime(device="cpu")
