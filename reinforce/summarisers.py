@@ -104,9 +104,7 @@ class PointerSummariser:
 
     def greedy(self, batch: SummaryBatch) -> torch.Tensor:
         """Write the likeliest words."""
-        encoded = self._encoded(batch)
-        is_drawn = torch.zeros(len(encoded.words), dtype=torch.bool, device=encoded.words.device)
-        return write(self.module, encoded, is_drawn, self.limits.summary_words)
+        return self.greedy_and_drawn(batch, 0)[0]
 
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
