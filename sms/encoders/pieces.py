@@ -96,22 +96,15 @@ class PieceCutter:
         tokenizer.no_truncation()
         read_marks_as_letters(tokenizer)
         self.prefix, self.suffix = _special_tokens(tokenizer)
+        self.n_special = self.prefix.size + self.suffix.size
         settings = json.loads(tokenizer.to_str())
         self._is_word_local = _is_word_local(settings)
         self._unknown = _unknown_piece(settings["model"], tokenizer)
+        self.has_unknown = self._unknown is not None
+        """Whether there is a piece for what the tokeniser does not know; not where bytes serve."""
         self._filler = [self._unknown or 0]
         self._seen: tuple[list[str], Ragged] = [], Ragged.from_rows([])
         """A vocabulary's own list, and the pieces of each of its words so far."""
-
-    @property
-    def has_unknown(self) -> bool:
-        """Whether there is a piece for what the tokeniser does not know; not where bytes serve."""
-        return self._unknown is not None
-
-    @property
-    def n_special(self) -> int:
-        """Special tokens around every sequence."""
-        return self.prefix.size + self.suffix.size
 
     def cut(self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int) -> SentencePieces:
         """Cut the sentences of these numbers, or raise `CannotSplit`.
