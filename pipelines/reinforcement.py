@@ -8,13 +8,11 @@ needed to go on lies in `training/`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -59,9 +57,10 @@ from reinforce.learning import (
     make_reward,
 )
 from reinforce.stages import RewardConfig, StageConfig
-from reinforce.summarisers import SUMMARISER_FILE, Summariser
+from reinforce.summarisers import SUMMARISER_FILE
 from sms.baselines import LEAD_SENTENCES
 from sms.config import ScoringConfig
+from sms.file_hashes import hash_of_files
 from sms.naming import AnyPath, OneOrMore, several
 from sms.reward import weights_of
 from sms.text import split_sentences
@@ -113,6 +112,13 @@ class ReinforceRecipe:
         control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0, kl=0.0)
         first = {CONTROL: control} if self.has_control else {}
         return first | {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
+
+    def metrics(self) -> tuple[str, ...]:
+        """Return `METRICS` and whatever else the rewards add up."""
+        requests = ScoringConfig(metrics=METRICS).requests
+        known = {column for request in requests for column in request.columns}
+        parts = dict.fromkeys(name for each in self.rewards for name in weights_of(each.metric))
+        return (*METRICS, *(name for name in parts if name not in known))
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -167,19 +173,21 @@ def reinforce_summariser(
         tell=on_progress or (lambda _progress: None),
         on_news=on_news,
     )
-    asked = run.asked(paths, of_pairs)
-    stages = run.prepared(paths, of_pairs, asked)
-    with _thread_count(threads):
-        for stage in stages:
-            run.train(*stage)
-        systems = tuple(system for system, *_ in stages)
-        run.tell(Progress(stage="summarising the test documents"))
-        buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
-        documents = list(islice(read_documents(buckets, seed=0), test_documents))
-        summaries = run.summaries(systems, documents)
-        replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
+    stages = run.prepare(paths, of_pairs)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    for stage in stages:
+        run.train(*stage)
+    systems = tuple(system for system, *_ in stages)
+    run.tell(Progress(stage="summarising the test documents"))
+    buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
+    documents = list(islice(read_documents(buckets, seed=0), test_documents))
+    summaries = run.summaries(systems, documents)
+    replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
     comparison = run.compared(systems)
-    run.finish(asked)
+    run.finish()
     return ReinforcedSummarisers(
         out=str(run.folder),
         pairs=run.pairs,
@@ -200,7 +208,8 @@ class _Run:
     threads: int | None
     tell: Callable[[Progress], None]
     on_news: Callable[[TrainNews], None] | None
-    fingerprint: str = ""
+    request: dict[str, Any] = field(init=False)
+    """All that the result depends on, with its fingerprint."""
     pairs: PreparedPairs = field(init=False)
 
     @property
@@ -208,8 +217,8 @@ class _Run:
         """Folder of what is needed to go on."""
         return self.folder / TRAINING_FOLDER
 
-    def asked(self, paths: Sequence[str], of_pairs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all that the result depends on, with its fingerprint."""
+    def prepare(self, paths: Sequence[str], of_pairs: Mapping[str, Any]) -> list[_Stage]:
+        """Prepare the pairs and the first summariser; return what is to be trained."""
         asked = {
             "recipe": asdict(self.recipe),
             "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
@@ -219,17 +228,11 @@ class _Run:
             "split_anew": bool(of_pairs.get("split_anew")),
             "workers": self.machines.workers,
         }
-        self.fingerprint = fingerprint_of(asked)
-        return {**asked, "fingerprint": self.fingerprint}
-
-    def prepared(
-        self, paths: Sequence[str], of_pairs: Mapping[str, Any], asked: Mapping[str, Any]
-    ) -> list[_Stage]:
-        """Prepare the pairs and the first summariser; return what is to be trained."""
+        self.request = {**asked, "fingerprint": fingerprint_of(asked)}
         path, training = self.training / REQUEST_FILE, self.training
         had_request = path.exists()
-        known = json.loads(path.read_text("utf-8")) if had_request else asked
-        if known.get("fingerprint") != self.fingerprint:
+        known = json.loads(path.read_text("utf-8")) if had_request else self.request
+        if known.get("fingerprint") != self.request["fingerprint"]:
             raise ValueError(
                 f"`{self.folder}` holds a run with other data, options, versions or number of "
                 "workers; give the same ones again, or train into another folder"
@@ -237,7 +240,7 @@ class _Run:
         with undone_if_wrong(self.folder, lambda: had_request):
             self.tell(Progress(stage="reading the pairs"))
             training.mkdir(parents=True, exist_ok=True)
-            replace_file(path, lambda file: file.write_text(json.dumps(asked)))
+            replace_file(path, lambda file: file.write_text(json.dumps(self.request)))
             seed = self.recipe.seed
             self.pairs = prepare_pairs(paths, training / PAIRS_FOLDER, seed=seed, **of_pairs)
             first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
@@ -245,10 +248,11 @@ class _Run:
                 load_summariser(self.start).save(likely)
             elif self.start is None and not (first / SUMMARISER_FILE).exists():
                 first_summariser(self.recipe.summariser, self.pairs.folder, seed=seed).save(first)
-        stages: list[_Stage] = [(LIKELIHOOD, first, self.recipe.likelihood, None)]
-        for name, reward in self.recipe.systems().items():
-            stages.append((name, likely, self.recipe.mixed, reward))
-        return stages
+        rewarded = self.recipe.systems().items()
+        return [
+            (LIKELIHOOD, first, self.recipe.likelihood, None),
+            *((name, likely, self.recipe.mixed, reward) for name, reward in rewarded),
+        ]
 
     def train(
         self, system: str, begins_with: Path, config: StageConfig, reward: RewardConfig | None
@@ -266,7 +270,7 @@ class _Run:
             n_documents=n_documents,
             config=config,
             reward=reward,
-            fingerprint=self.fingerprint,
+            fingerprint=self.request["fingerprint"],
             threads=self.threads,
         )
         if self.machines.uses_ray:
@@ -290,31 +294,30 @@ class _Run:
             (job.folder / name).unlink(missing_ok=True)
 
     def summaries(self, systems: Sequence[str], documents: Sequence[Document]) -> pa.Table:
-        """Let every system summarise the documents."""
-        of_system = {LEAD: _leads(documents)}
+        """Let every system summarise the documents, and take their first sentences."""
+        of_system = {LEAD: [_lead(document.source) for document in documents]}
+        device = self.machines.own_device
         for system in systems:
             summariser = load_summariser(self.folder / _folder_name(system))
-            summariser.module.to(self.machines.own_device).eval()
-            of_system[system] = self._searched(summariser, documents)
-        rows: dict[str, list[Any]] = {name: [] for name in SUMMARIES_SCHEMA.names}
-        for system, texts in of_system.items():
-            rows["document_id"] += [document.document_id for document in documents]
-            rows["system_id"] += [system] * len(documents)
-            rows["source"] += [document.source for document in documents]
-            rows["references"] += [list(document.references) for document in documents]
-            rows["candidate"] += texts
-        return pa.table(rows, schema=SUMMARIES_SCHEMA)
-
-    def _searched(self, summariser: Summariser, documents: Sequence[Document]) -> list[str]:
-        numbered = {id(document): place for place, document in enumerate(documents)}
-        texts = [""] * len(documents)
-        for part in batches_of(iter(documents), size=self.recipe.mixed.batch_size):
-            references = [document.reference(0) for document in part]
-            batch = summariser.batch(part, references, self.machines.own_device)
-            written = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
-            for document, text in zip(part, written, strict=True):
-                texts[numbered[id(document)]] = text
-        return texts
+            summariser.module.to(device).eval()
+            written: dict[int, str] = {}
+            for part in batches_of(iter(documents), size=self.recipe.mixed.batch_size):
+                batch = summariser.batch(part, [each.reference(0) for each in part], device)
+                texts = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
+                written |= dict(zip(map(id, part), texts, strict=True))
+            of_system[system] = [written[id(document)] for document in documents]
+        rows = [
+            {
+                "document_id": document.document_id,
+                "system_id": system,
+                "source": document.source,
+                "references": list(document.references),
+                "candidate": text,
+            }
+            for system, texts in of_system.items()
+            for document, text in zip(documents, texts, strict=True)
+        ]
+        return pa.Table.from_pylist(rows, schema=SUMMARIES_SCHEMA)
 
     def compared(self, systems: Sequence[str]) -> ScoreComparison:
         """Score the summaries under every metric, and compare those of rewards with the others."""
@@ -323,7 +326,7 @@ class _Run:
         run = score_corpus(
             self.folder / SUMMARIES_FILE,
             scores,
-            metrics=_compared_by(self.recipe.rewards),
+            metrics=self.recipe.metrics(),
             encoders={"encoder": self.recipe.rewards[0].encoder},
             cpus_per_worker=self.threads,
             local=True,
@@ -334,14 +337,13 @@ class _Run:
             raise RuntimeError(f"some summaries could not be scored: {reason}")
         baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
         others = [LEAD, *(system for system in systems if system not in baselines)]
-        seed = self.recipe.seed
-        settings = CompareSettings(systems_a=others, systems_b=baselines, seed=seed)
+        settings = CompareSettings(systems_a=others, systems_b=baselines, seed=self.recipe.seed)
         return compare_scores(scores, scores, settings)
 
-    def finish(self, asked: Mapping[str, Any]) -> None:
+    def finish(self) -> None:
         """Write the last file of a run, which says that it is finished, and tidy up."""
         results = {
-            "request": asked,
+            "request": self.request,
             "pairs": dict(self.pairs.n_pairs),
             "left_out": dict(self.pairs.left_out),
         }
@@ -376,19 +378,10 @@ def _checked(
     )
 
 
-def _leads(documents: Sequence[Document]) -> list[str]:
-    """Return the first sentences of every document."""
-    cut = (split_sentences(document.source, "en") for document in documents)
-    filled = ([text.strip() for text in sentences if text.strip()] for sentences in cut)
-    return [" ".join(sentences[:LEAD_SENTENCES]) for sentences in filled]
-
-
-def _compared_by(rewards: Sequence[RewardConfig]) -> tuple[str, ...]:
-    """Return `METRICS` and whatever else the rewards add up."""
-    requests = ScoringConfig(metrics=METRICS).requests
-    known = {column for request in requests for column in request.columns}
-    parts = {name: None for reward in rewards for name in weights_of(reward.metric)}
-    return (*METRICS, *(name for name in parts if name not in known))
+def _lead(source: str) -> str:
+    """Return the first sentences of a document."""
+    sentences = [text.strip() for text in split_sentences(source, "en") if text.strip()]
+    return " ".join(sentences[:LEAD_SENTENCES])
 
 
 def _folder_name(system: str) -> str:
@@ -399,23 +392,4 @@ def _content_of(start: Path) -> str:
     """Hash the files of a summariser."""
     if not (start / SUMMARISER_FILE).is_file():
         raise ValueError(f"`start` must be a summariser's folder, got {start}")
-    digest = hashlib.sha256()
-    for path in sorted(start.iterdir()):
-        if path.is_file():
-            digest.update(path.name.encode())
-            with path.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
-
-
-@contextmanager
-def _thread_count(threads: int | None) -> Iterator[None]:
-    """Let torch use so many threads for a while."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return hash_of_files(sorted(path for path in start.iterdir() if path.is_file()))

@@ -25,20 +25,11 @@ class RemoteReward:
         self.undefined = reward.undefined
         self.__name__ = reward.__name__
 
-    def __call__(
-        self,
-        candidates: Sequence[Completion] | None = None,
-        references: Against = None,
-        sources: Against = None,
-        *,
-        completions: Sequence[Completion] | None = None,
-        **_columns: object,
-    ) -> list[float]:
+    def __call__(self, *given: Any, **named: Any) -> list[float]:  # noqa: ANN401
         """Return the reward of each candidate; see `Reward.__call__`."""
         import ray
 
-        pending = self.start(candidates, references, sources, completions=completions)
-        rewards: list[float] = ray.get(pending)
+        rewards: list[float] = ray.get(self.start(*given, **named))
         return rewards
 
     def start(
@@ -48,6 +39,7 @@ class RemoteReward:
         sources: Against = None,
         *,
         completions: Sequence[Completion] | None = None,
+        **_columns: object,
     ) -> Any:  # noqa: ANN401  (Ray's reference)
         """Begin to compute rewards; what is wrong with the input is raised by `ray.get`."""
         # Texts only: a trainer's other arguments may be large, or cannot be sent.
@@ -100,10 +92,8 @@ class _Holder:
     def __init__(self, reward: Reward) -> None:
         self._reward = reward
 
-    def score(
-        self, candidates: list[str | None], *, references: Against, sources: Against
-    ) -> list[float]:
-        return self._reward.score(candidates, references=references, sources=sources)
+    def score(self, candidates: list[str | None], **against: Against) -> list[float]:
+        return self._reward.score(candidates, **against)
 
     def counters(self) -> dict[str, int]:
         return self._reward.counters()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from reinforce.network import TINY, Encoded, PointerGenerator, State
+from reinforce.network import TINY, Encoded, PointerGenerator
 from reinforce.words import END, PAD, START
+
+_NEVER = float("-inf")
+_Summary = tuple[list[int], float]
+"""Words, and the log-probability of all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +29,9 @@ class BeamConfig:
             raise ValueError(f"`width` must be at least 1, got {self.width}")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The summaries that a beam search chose."""
-
-    words: torch.Tensor
-    """int64, (n, n_steps), with `END` unless cut, then padding."""
-    log_probability: torch.Tensor
-    """Of all words of each, `END` included, (n,)."""
-    score: torch.Tensor
-    """The same divided by the number of words, by which it was chosen, (n,)."""
-
-
 @torch.no_grad()
 def write(
-    network: PointerGenerator,
-    encoded: Encoded,
-    is_drawn: torch.Tensor,
-    max_words: int,
+    network: PointerGenerator, encoded: Encoded, is_drawn: torch.Tensor, max_words: int
 ) -> torch.Tensor:
     """Write one summary a document, each word the likeliest or drawn at random.
 
@@ -80,109 +70,57 @@ def draw(probabilities: torch.Tensor) -> torch.Tensor:
 @torch.no_grad()
 def beam_search(
     network: PointerGenerator, encoded: Encoded, config: BeamConfig, max_words: int
-) -> Found:
-    """Search for the summary with the highest log-probability per word.
+) -> torch.Tensor:
+    """Search for the summary with the highest log-probability per word, (n, n_steps).
 
     A summary is done when its end is among the `width` best continuations of its document. The
     search for a document ends when so many are done; if none is after `max_words`, the best of
     those that are not is taken as it stands.
     """
-    width = config.width
-    n = len(encoded.words)
-    rows = encoded.rows(torch.arange(n, device=encoded.words.device).repeat_interleave(width))
+    width, n, device = config.width, len(encoded.words), encoded.words.device
+    rows = encoded.rows(torch.arange(n, device=device).repeat_interleave(width))
     state, previous = rows.start, torch.full_like(rows.words[:, 0], START)
     # All beams of a document begin alike, so only the first counts.
-    sums = torch.full((n, width), float("-inf"), device=previous.device)
-    sums[:, 0] = 0.0
-    words: list[list[list[int]]] = [[[] for _ in range(width)] for _ in range(n)]
+    beams: list[list[_Summary]] = [[([], 0.0), *[([], _NEVER)] * (width - 1)] for _ in range(n)]
     done: list[list[_Summary]] = [[] for _ in range(n)]
     for _ in range(max_words):
         probabilities, state = network.step(rows, previous, state)
         if config.blocks_trigrams:
-            _block_trigrams(probabilities, [beam for beams in words for beam in beams])
-        n_words = probabilities.shape[1]
-        logs = probabilities.clamp_min(TINY).log().masked_fill(probabilities <= 0, float("-inf"))
+            _block_trigrams(probabilities, [words for own in beams for words, _ in own])
+        logs = probabilities.clamp_min(TINY).log().masked_fill(probabilities <= 0, _NEVER)
+        sums = torch.tensor([[total for _, total in own] for own in beams], device=device)
+        n_words = logs.shape[1]
         totals = (sums[:, :, None] + logs.view(n, width, n_words)).flatten(1)
         best, places = totals.topk(min(2 * width, totals.shape[1]), dim=1)
-        kept = _sorted_out(best.tolist(), places.tolist(), n_words, words, done, width)
+        origin = []
+        for row, own in enumerate(zip(best.tolist(), places.tolist(), strict=True)):
+            kept = list(_going_on(zip(*own, strict=True), n_words, beams[row], done[row]))
+            kept = (kept + [(0, PAD, _NEVER)] * width)[:width]
+            beams[row] = [([*beams[row][beam][0], word], total) for beam, word, total in kept]
+            origin += [row * width + beam for beam, _, _ in kept]
         if all(len(summaries) >= width for summaries in done):
             break
-        previous, sums, state, words = _go_on(kept, words, state, previous)
-    return _chosen(words, sums.tolist(), done, previous)
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    words: list[int]
-    log_probability: float
-
-    @property
-    def score(self) -> float:
-        return self.log_probability / max(len(self.words), 1)
-
-
-_Kept = list[list[tuple[float, int, int]]]
-"""Of every document: sum, beam it comes from, next word."""
-
-
-def _sorted_out(
-    best: list[list[float]],
-    places: list[list[int]],
-    n_words: int,
-    words: list[list[list[int]]],
-    done: list[list[_Summary]],
-    width: int,
-) -> _Kept:
-    """Put what has ended aside; return what goes on."""
-    kept: _Kept = []
-    for row, (sums, own_places) in enumerate(zip(best, places, strict=True)):
-        alive: list[tuple[float, int, int]] = []
-        for rank, (total, place) in enumerate(zip(sums, own_places, strict=True)):
-            beam, word = divmod(place, n_words)
-            if word != END:
-                alive.append((total, beam, word))
-            elif rank < width and total > float("-inf") and len(done[row]) < width:
-                done[row].append(_Summary([*words[row][beam], END], total))
-        alive += [(float("-inf"), 0, PAD)] * (width - len(alive))
-        kept.append(alive[:width])
-    return kept
-
-
-def _go_on(
-    kept: _Kept, words: list[list[list[int]]], state: State, previous: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, State, list[list[list[int]]]]:
-    width = len(kept[0])
-    device = previous.device
-    sums = torch.tensor([[total for total, _, _ in row] for row in kept], device=device)
-    following = torch.tensor([word for row in kept for _, _, word in row], device=device)
-    origin = torch.tensor(
-        [n * width + beam for n, row in enumerate(kept) for _, beam, _ in row], device=device
-    )
-    longer = [[[*words[n][beam], word] for _, beam, word in row] for n, row in enumerate(kept)]
-    return following, sums, tuple(part[:, origin] for part in state), longer
-
-
-def _chosen(
-    words: list[list[list[int]]],
-    sums: list[list[float]],
-    done: list[list[_Summary]],
-    like: torch.Tensor,
-) -> Found:
-    """Return the best that is done of every document, or the best that is not if none is."""
-    best = [
-        max(
-            summaries or [_Summary(*beam) for beam in zip(words[row], sums[row], strict=True)],
-            key=lambda summary: summary.score,
-        )
-        for row, summaries in enumerate(done)
+        previous = torch.tensor([words[-1] for own in beams for words, _ in own], device=device)
+        state = tuple(part[:, torch.tensor(origin, device=device)] for part in state)
+    chosen = [
+        max(ended or open_ones, key=lambda summary: summary[1] / max(len(summary[0]), 1))[0]
+        for ended, open_ones in zip(done, beams, strict=True)
     ]
-    longest = max(len(summary.words) for summary in best)
-    padded = [summary.words + [PAD] * (longest - len(summary.words)) for summary in best]
-    return Found(
-        torch.tensor(padded, device=like.device),
-        torch.tensor([summary.log_probability for summary in best], device=like.device),
-        torch.tensor([summary.score for summary in best], device=like.device),
-    )
+    longest = max(map(len, chosen))
+    padded = [words + [PAD] * (longest - len(words)) for words in chosen]
+    return torch.tensor(padded, device=device)
+
+
+def _going_on(
+    best: Iterator[tuple[float, int]], n_words: int, beams: list[_Summary], done: list[_Summary]
+) -> Iterator[tuple[int, int, float]]:
+    """Put what has ended aside; yield the beam, next word and sum of what goes on."""
+    for rank, (total, place) in enumerate(best):
+        beam, word = divmod(place, n_words)
+        if word != END:
+            yield beam, word, total
+        elif rank < len(beams) and total > _NEVER and len(done) < len(beams):
+            done.append(([*beams[beam][0], END], total))
 
 
 def _block_trigrams(probabilities: torch.Tensor, summaries: list[list[int]]) -> None:

@@ -42,19 +42,15 @@ def read_documents(
     sorted by name.
     """
     rng = None if seed is None else generator_of("documents", seed, epoch)
-    order = range(len(paths)) if rng is None else rng.permutation(len(paths)).tolist()
-    for place in order:
-        yield from shuffled(_documents(paths[place]), rng)
-
-
-def _documents(path: Path) -> list[Document]:
-    """Put the pairs of a bucket that share document and source together."""
-    pairs = read_bucket(path).pairs
-    references: dict[tuple[str, str], dict[str, None]] = {}
-    columns = (pairs.column(name).to_pylist() for name in ("document_id", "source", "reference"))
-    for document_id, source, reference in zip(*columns, strict=True):
-        references.setdefault((document_id, source), {})[reference] = None
-    return [Document(*key, tuple(own)) for key, own in references.items()]
+    for path in shuffled(paths, rng):
+        pairs = read_bucket(path).pairs
+        references: dict[tuple[str, str], dict[str, None]] = {}  # in order, each once
+        names = ("document_id", "source", "reference")
+        columns = (pairs.column(name).to_pylist() for name in names)
+        for document_id, source, reference in zip(*columns, strict=True):
+            references.setdefault((document_id, source), {})[reference] = None
+        documents = [Document(*key, tuple(own)) for key, own in references.items()]
+        yield from shuffled(documents, rng)
 
 
 def batches_of(
@@ -69,11 +65,7 @@ def batches_of(
 
     Random numbers shuffle the batches of a pool; without them short documents come first.
     """
-
-    def length(document: Document) -> int:
-        return len(document.source)
-
     for pool in pools(documents, size * POOL_BATCHES, n_ranks):
-        made = cut(pool, size, n_ranks, length=length, what="documents")
+        made = cut(pool, size, n_ranks, length=lambda one: len(one.source), what="documents")
         for batch in shuffled(made, rng):
             yield batch[rank::n_ranks]

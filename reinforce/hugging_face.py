@@ -32,22 +32,17 @@ class ScoredSummaries(nn.Module):
         encoded = self.model.get_encoder()(
             input_ids=input_ids, attention_mask=attention_mask, return_dict=True
         )
-        return [self._log_probabilities(encoded, attention_mask, target) for target in targets]
-
-    def _log_probabilities(
-        self,
-        encoded: Any,  # noqa: ANN401  (the library's own record)
-        attention_mask: torch.Tensor,
-        target: torch.Tensor,
-    ) -> torch.Tensor:
-        logits = self.model(
-            encoder_outputs=encoded,
-            attention_mask=attention_mask,
-            decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
-            use_cache=False,
-        ).logits
-        logs = functional.log_softmax(logits.float(), dim=2)
-        return logs.gather(2, target[..., None]).squeeze(2)
+        found = []
+        for target in targets:
+            logits = self.model(
+                encoder_outputs=encoded,
+                attention_mask=attention_mask,
+                decoder_input_ids=self.model.prepare_decoder_input_ids_from_labels(target),
+                use_cache=False,
+            ).logits
+            logs = functional.log_softmax(logits.float(), dim=2)
+            found.append(logs.gather(2, target[..., None]).squeeze(2))
+        return found
 
 
 class TransformersSummariser:
@@ -104,21 +99,18 @@ class TransformersSummariser:
         """Write one after the other; documents are read once."""
         with torch.no_grad():
             encoded = self._model.get_encoder()(**batch.inputs, return_dict=True)
-        inputs = {
-            "encoder_outputs": encoded, "attention_mask": batch.inputs["attention_mask"],
-        }  # fmt: skip
-        batch = replace(batch, inputs=inputs)
+        mask = batch.inputs["attention_mask"]
+        batch = replace(batch, inputs={"encoder_outputs": encoded, "attention_mask": mask})
         # All pieces may be drawn: the library's own default is the 50 likeliest.
         options = {"do_sample": True, "top_k": 0, "top_p": 1.0}
         return self.greedy(batch), [self._generate(batch, **options) for _ in range(n_drawn)]
 
     def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
         """Search by the library's beam search, by log-probability per piece."""
-        blocked = {"no_repeat_ngram_size": 3} if config.blocks_trigrams else {}
-        return self._generate(
-            batch, do_sample=False, num_beams=config.width, length_penalty=1.0,
-            **blocked,
-        )  # fmt: skip
+        options: dict[str, Any] = {"num_beams": config.width, "length_penalty": 1.0}
+        if config.blocks_trigrams:
+            options["no_repeat_ngram_size"] = 3
+        return self._generate(batch, do_sample=False, **options)
 
     def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
         """Put pieces together."""

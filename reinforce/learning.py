@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -57,9 +58,7 @@ class SummariserConfig:
     limits: Limits
 
     def __post_init__(self) -> None:
-        if self.model != POINTER and not self.model.removeprefix(HUGGING_FACE):
-            raise ValueError("`model` must have a path after hf:, got none")
-        if self.model != POINTER and not self.model.startswith(HUGGING_FACE):
+        if self.model != POINTER and not re.fullmatch(f"{HUGGING_FACE}.+", self.model):
             raise ValueError(f"`model` must be {POINTER} or hf:PATH, got {self.model!r}")
         if self.vectors is not None and not parse_spec(self.vectors).kind.is_static:
             raise ValueError(
@@ -144,13 +143,20 @@ def learn_stage(
     summariser = load_summariser(job.start)
     buckets = {side: bucket_paths(job.pairs, side) for side in SIDES}
     n_steps = job.config.epochs * math.ceil(job.n_documents / job.config.batch_size)
-    common = summariser, job.config, buckets, n_steps
+    settings: dict[str, Any] = {
+        "summariser": summariser,
+        "config": job.config,
+        "buckets": buckets,
+        "n_steps": n_steps,
+        "device": device,
+        "ranks": ranks,
+    }
     if job.reward is None:
-        stage = LikelihoodStage(*common, device=device, ranks=ranks)
+        stage = LikelihoodStage(**settings)
     else:
         reward = make_reward(job.reward, threads=job.threads, device=device)
-        start = load_summariser(job.start) if job.reward.kl else None
-        stage = MixedStage(*common, job.reward, reward, device=device, ranks=ranks, start=start)
+        start = load_summariser(job.start).module.to(device).eval() if job.reward.kl else None
+        stage = MixedStage(**settings, reward_config=job.reward, reward=reward, start=start)
     state = run_training(
         summariser.module,
         stage,
@@ -182,8 +188,7 @@ def _vectors_of(spec: str, vocabulary: Vocabulary) -> tuple[torch.Tensor, torch.
     named = parse_spec(spec)
     words, vectors = read_vectors(Path(named.path), named.kind.kind)
     places = {word: place for place, word in reversed(list(enumerate(words)))}
-    rows = [row for row, word in enumerate(vocabulary.words) if word in places]
-    rows = [row for row in rows if row >= len(SPECIAL)]
+    rows = [row for row, w in enumerate(vocabulary.words) if row >= len(SPECIAL) and w in places]
     if not rows:
         raise ValueError(f"`vectors` must know some word of the pairs, got none in {named.path}")
     chosen = torch.from_numpy(vectors[[places[vocabulary.words[row]] for row in rows]])

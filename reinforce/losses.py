@@ -24,12 +24,6 @@ def self_critical(
 
     The log-probabilities, shape (n, n_steps), are of the words drawn, :math:`\hat y`; advantages,
     shape (n,), say how much better the drawn summary is than the greedy one.
-
-    Examples
-    --------
-    >>> logs = torch.tensor([[-1.0, -2.0, -9.0]])
-    >>> self_critical(logs, torch.tensor([[True, True, False]]), torch.tensor([0.5]))
-    tensor([1.5000])
     """
     return advantages * negative_log_likelihood(log_probabilities, is_counted)
 
@@ -38,9 +32,8 @@ def advantages_of(drawn: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
     r"""Say how much better each drawn summary is than what it is compared with.
 
     A single one is compared with the greedy summary (equation 7), each of several with the mean
-    of the others of its document (leave-one-out, Kool et al. 2019): both leave the expected
-    gradient as it is, and the latter varies less. Rewards of drawn ones have shape (n_drawn, n), as
-    has the result; those of greedy ones (n,).
+    of the others of its document (leave-one-out, Kool et al. 2019), which varies less. Rewards of
+    drawn ones have shape (n_drawn, n), as has the result; those of greedy ones (n,).
 
     Examples
     --------
@@ -49,11 +42,9 @@ def advantages_of(drawn: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
     >>> advantages_of(torch.tensor([[3.0], [1.0], [2.0]]), torch.tensor([9.0])).tolist()
     [[1.5], [-1.5], [0.0]]
     """
-    n_drawn = len(drawn)
-    if n_drawn == 1:
+    if len(drawn) == 1:
         return drawn - greedy
-    others = (drawn.sum(dim=0) - drawn) / (n_drawn - 1)
-    return drawn - others
+    return drawn - (drawn.sum(dim=0) - drawn) / (len(drawn) - 1)
 
 
 def divergence(
@@ -66,12 +57,6 @@ def divergence(
     For words drawn from :math:`\pi` its mean is the Kullback-Leibler divergence of :math:`\pi` from
     the first model :math:`\pi_0`, and no term is negative (Schulman 2020; Shao et al. 2024,
     equation 4). All have shape (n, n_steps), the sums (n,).
-
-    Examples
-    --------
-    >>> logs = torch.tensor([[-1.0, -2.0, -9.0]])
-    >>> divergence(logs, logs, torch.tensor([[True, True, False]]))
-    tensor([0.])
     """
     ratio = of_start - log_probabilities
     return torch.where(is_counted, ratio.exp() - ratio - 1.0, 0.0).sum(dim=1)
@@ -86,11 +71,6 @@ def gamma_at(step: int, n_steps: int, first: float, last: float) -> float:
     """Return the weight of the reward at a step: from `first` to `last` in a straight line.
 
     The paper starts with .97 and increases it "gradually" (A.3), without saying how far.
-
-    Examples
-    --------
-    >>> [round(gamma_at(step, 101, 0.97, 0.99), 3) for step in (0, 50, 100, 200)]
-    [0.97, 0.98, 0.99, 0.99]
     """
     share = min(step / max(n_steps - 1, 1), 1.0)
     return first + (last - first) * share
@@ -99,11 +79,8 @@ def gamma_at(step: int, n_steps: int, first: float, last: float) -> float:
 def scaled(advantages: torch.Tensor, mean_square: float, how: str) -> torch.Tensor:
     """Bring advantages to the scale in which they enter the loss.
 
-    `raw` leaves them as equation 7 has them. Then what a gamma means depends on the metric's
-    scale: SMS with one encoder is near .9, with another near .01. `unit` divides by the root of
-    their mean square over the batch, so that gamma means the same for every metric; the
-    direction of the reward's gradient is unchanged. The mean square is of all advantages of the
-    batch, over all processes.
+    `raw` leaves them as equation 7 has them; what a gamma means then depends on the metric's
+    scale. `unit` divides by the root of their mean square over the batch, over all processes.
     """
     if how == "raw" or mean_square <= 0.0:
         return advantages

@@ -11,7 +11,7 @@ published (their paper does not mention the context).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -66,13 +66,13 @@ class Encoded:
 
     def rows(self, chosen: torch.Tensor) -> Encoded:
         """Return some of the documents, in any order, perhaps several times."""
-        return Encoded(
+        return replace(
+            self,
             states=self.states[chosen],
             keys=self.keys[chosen],
             is_word=self.is_word[chosen],
             words=self.words[chosen],
             start=tuple(part[:, chosen] for part in self.start),
-            n_extended=self.n_extended,
         )
 
 

@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -30,6 +30,12 @@ from reinforce.losses import (
 )
 from reinforce.summarisers import Summariser, SummaryBatch
 from reinforce.words import repetition_rate, words_of
+
+if TYPE_CHECKING:
+    from sms.reward import Reward
+
+Figures = dict[str, tuple[float, float]]
+"""Sums and the number of their terms, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,63 +92,42 @@ class RewardConfig:
             )
 
 
-class BatchReward(Protocol):
-    """What is asked of a reward; `sms.reward.Reward` is one."""
-
-    def parts(
-        self,
-        candidates: Sequence[str],
-        *,
-        references: Sequence[tuple[str, ...]],
-        sources: Sequence[str],
-    ) -> Mapping[str, np.ndarray]:
-        """Return the metrics that it adds up, NaN where one is undefined."""
-
-    def combined(self, parts: Mapping[str, np.ndarray]) -> list[float]:
-        """Return the reward of each candidate, higher is better, never NaN."""
-
-
+@dataclass(kw_only=True)
 class LikelihoodStage:
     """Maximum likelihood (equation 6), averaged over words; the least cross-entropy is best."""
 
-    def __init__(
-        self,
-        summariser: Summariser,
-        config: StageConfig,
-        buckets: Mapping[str, Sequence[Path]],
-        n_steps: int,
-        *,
-        device: str,
-        ranks: Ranks,
-    ) -> None:
-        self._summariser, self._config, self._buckets = summariser, config, buckets
-        self._n_steps = n_steps
-        self._device, self._ranks = device, ranks
-        self._seconds: dict[str, float] = {}
-        self._n_tokens = 0
-        self._since = time.perf_counter()
+    summariser: Summariser
+    config: StageConfig
+    buckets: Mapping[str, Sequence[Path]]
+    """Files of prepared pairs, by side."""
+    n_steps: int
+    device: str
+    ranks: Ranks
+    _seconds: dict[str, float] = field(init=False, default_factory=dict)
+    _n_tokens: int = field(init=False, default=0)
+    _since: float = field(init=False, default_factory=time.perf_counter)
 
     def optimiser(
         self, model: nn.Module
     ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         """Adam at one rate (A.3), or one that falls."""
-        optimiser = torch.optim.Adam(model.parameters(), lr=self._config.learning_rate)
+        optimiser = torch.optim.Adam(model.parameters(), lr=self.config.learning_rate)
 
         def share(step: int) -> float:
-            return max(0.0, 1 - step / self._n_steps) if self._config.is_decaying else 1.0
+            return max(0.0, 1 - step / self.n_steps) if self.config.is_decaying else 1.0
 
         return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)
 
     def training(self, epoch: int) -> Iterator[SummaryBatch]:
         """Give this process's part of an epoch's batches."""
-        seed = self._config.seed
-        documents = read_documents(self._buckets["train"], seed=seed, epoch=epoch)
+        seed = self.config.seed
+        documents = read_documents(self.buckets["train"], seed=seed, epoch=epoch)
         return self._batches(documents, epoch, generator_of("batches", seed, epoch))
 
     def validation(self) -> Iterator[SummaryBatch]:
         """Give this process's part of the validation batches, the same in every epoch."""
-        documents = read_documents(self._buckets["validation"], seed=0)
-        return self._batches(islice(documents, self._config.validation_documents), 0, None)
+        documents = read_documents(self.buckets["validation"], seed=0)
+        return self._batches(islice(documents, self.config.validation_documents), 0, None)
 
     def timings(self) -> Mapping[str, float]:
         """Return the words per second, read, learnt from and written, and the reward's share."""
@@ -155,8 +140,8 @@ class LikelihoodStage:
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Compute the loss of a batch."""
         (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
-        is_counted = self._summariser.is_counted(batch.target)
-        self._n_tokens += int(is_counted.sum()) + self._summariser.n_read(batch)
+        is_counted = self.summariser.is_counted(batch.target)
+        self._n_tokens += int(is_counted.sum()) + self.summariser.n_read(batch)
         total = negative_log_likelihood(log_probabilities, is_counted).sum()
         return LossSum(total, int(is_counted.sum()))
 
@@ -167,20 +152,21 @@ class LikelihoodStage:
     def _batches(
         self, documents: Iterator[Document], epoch: int, rng: np.random.Generator | None
     ) -> Iterator[SummaryBatch]:
-        ranks, size = self._ranks, self._config.batch_size
+        ranks, size = self.ranks, self.config.batch_size
         parts = batches_of(documents, size=size, rng=rng, rank=ranks.rank, n_ranks=ranks.size)
         for part in parts:
             references = [document.reference(epoch) for document in part]
-            yield self._summariser.batch(part, references, self._device)
+            yield self.summariser.batch(part, references, self.device)
 
     def _log_probabilities(
         self, model: nn.Module, batch: SummaryBatch, targets: list[torch.Tensor]
     ) -> list[torch.Tensor]:
-        with precision(torch.device(self._device)):
+        with precision(torch.device(self.device)):
             outputs = model(**batch.inputs, targets=targets)
         return [log_probabilities.float() for log_probabilities in outputs]
 
 
+@dataclass(kw_only=True)
 class MixedStage(LikelihoodStage):
     """Likelihood and reward (equations 7 and 8); the highest greedy reward is best.
 
@@ -193,56 +179,45 @@ class MixedStage(LikelihoodStage):
     the model to texts that it found likely before, since any reward can be gamed.
     """
 
-    def __init__(
-        self,
-        summariser: Summariser,
-        config: StageConfig,
-        buckets: Mapping[str, Sequence[Path]],
-        n_steps: int,
-        reward_config: RewardConfig,
-        reward: BatchReward,
-        *,
-        device: str,
-        ranks: Ranks,
-        start: Summariser | None = None,
-    ) -> None:
-        super().__init__(summariser, config, buckets, n_steps, device=device, ranks=ranks)
-        self._reward_config, self._reward = reward_config, reward
-        self._start = None if start is None else start.module.to(device).eval()
-        if reward_config.kl and start is None:
-            raise ValueError("`start` must be given if `kl` is above 0")
+    reward_config: RewardConfig
+    reward: Reward
+    start: nn.Module | None = None
+    """The module of that summariser."""
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""
-        if self._reward_config.is_control:
+        config = self.reward_config
+        if config.is_control:
             return super().loss(model, batch, step)
-        summariser, config = self._summariser, self._reward_config
+        is_counted = self.summariser.is_counted
         greedy, drawn = self._written(batch)
-        texts = [summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
+        texts = [self.summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
         (reward_greedy, *of_drawn), figures = self._rewards(batch, *texts)
         reward_drawn = torch.stack(of_drawn)
         advantages = advantages_of(reward_drawn, reward_greedy)
-        square_sum, n = self._ranks.sum(
+        square_sum, n = self.ranks.sum(
             float(advantages.square().sum()), advantages.numel(), device=advantages.device
         )
         weights = scaled(advantages, square_sum / n, config.advantage)
         (likely,) = self._log_probabilities(model, batch, [batch.target])
         with without_dropout(model):
             chosen = self._log_probabilities(model, batch, drawn)
-        is_likely = summariser.is_counted(batch.target)
-        are_chosen = [summariser.is_counted(summaries) for summaries in drawn]
-        likelihood = negative_log_likelihood(likely, is_likely)
-        gamma = gamma_at(step, self._n_steps, config.gamma_first, config.gamma_last)
+        are_chosen = [is_counted(summaries) for summaries in drawn]
+        likelihood = negative_log_likelihood(likely, is_counted(batch.target))
+        gamma = gamma_at(step, self.n_steps, config.gamma_first, config.gamma_last)
         losses = map(self_critical, chosen, are_chosen, weights)
-        reinforced = torch.stack(list(losses)).mean(dim=0)
-        moved = self._divergence(batch, drawn, chosen, are_chosen)
-        n_words, n_chosen = int(is_likely.sum()), sum(int(each.sum()) for each in are_chosen)
-        self._n_tokens += n_words + n_chosen + summariser.n_read(batch)
-        self._n_tokens += int(summariser.is_counted(greedy).sum())
-        surprise = math.fsum(
-            float(negative_log_likelihood(logs.detach(), is_chosen).sum())
-            for logs, is_chosen in zip(chosen, are_chosen, strict=True)
-        )
+        total = mixed(torch.stack(list(losses)).mean(dim=0), likelihood, gamma)
+        n_words = int(is_counted(batch.target).sum())
+        n_chosen = sum(int(each.sum()) for each in are_chosen)
+        if self.start is not None:
+            with torch.no_grad():
+                of_start = self._log_probabilities(self.start, batch, drawn)
+            moved = torch.stack(list(map(divergence, chosen, of_start, are_chosen)))
+            total = total + config.kl * moved.sum(dim=0) / len(drawn)
+            figures["kl"] = float(moved.detach().sum()), n_chosen
+        self._n_tokens += n_words + n_chosen + self.summariser.n_read(batch)
+        self._n_tokens += int(is_counted(greedy).sum())
+        surprises = map(negative_log_likelihood, chosen, are_chosen)
         figures |= {
             "mle_loss": (float(likelihood.detach().sum()), n_words),
             "reward_drawn": _sum(reward_drawn),
@@ -250,58 +225,42 @@ class MixedStage(LikelihoodStage):
             "advantage": _sum(advantages),
             "advantage_squared": _sum(advantages.square()),
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
-            "entropy": (surprise, n_chosen),
+            "entropy": (math.fsum(float(each.detach().sum()) for each in surprises), n_chosen),
             "gamma": (gamma, 1),
-            **({"kl": (float(moved.detach().sum()), n_chosen)} if config.kl else {}),
             **_figures_of(texts[0], "{}_greedy"),
             **_figures_of(list(chain.from_iterable(texts[1:])), "{}_drawn"),
         }
-        total = mixed(reinforced, likelihood, gamma) + config.kl * moved.sum(dim=0) / len(drawn)
         return LossSum(total.sum(), n_words, figures)
 
     def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
         """Return minus the rewards of the greedy summaries."""
-        with precision(torch.device(self._device)):
-            texts = self._summariser.texts(batch, self._summariser.greedy(batch))
+        with precision(torch.device(self.device)):
+            texts = self.summariser.texts(batch, self.summariser.greedy(batch))
         (rewards,), figures = self._rewards(batch, texts, name="validation_reward")
         figures |= {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
         return LossSum(-rewards.double().sum(), len(texts), figures)
 
     def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Write as the probabilities are computed: without dropout, in the same number format."""
-        with without_dropout(self._summariser.module), precision(torch.device(self._device)):
-            return self._summariser.greedy_and_drawn(batch, self._reward_config.n_drawn)
-
-    def _divergence(
-        self,
-        batch: SummaryBatch,
-        drawn: list[torch.Tensor],
-        chosen: list[torch.Tensor],
-        are_chosen: list[torch.Tensor],
-    ) -> torch.Tensor:
-        """Estimate the divergence from the start by every drawn summary, shape (n_drawn, n)."""
-        if self._start is None or not self._reward_config.kl:
-            return torch.zeros(len(drawn), len(batch.documents), device=self._device)
-        with torch.no_grad():
-            of_start = self._log_probabilities(self._start, batch, drawn)
-        return torch.stack(list(map(divergence, chosen, of_start, are_chosen)))
+        with without_dropout(self.summariser.module), precision(torch.device(self.device)):
+            return self.summariser.greedy_and_drawn(batch, self.reward_config.n_drawn)
 
     def _rewards(
         self, batch: SummaryBatch, *candidates: Sequence[str], name: str = "reward"
-    ) -> tuple[list[torch.Tensor], dict[str, tuple[float, float]]]:
+    ) -> tuple[list[torch.Tensor], Figures]:
         """Reward some summaries of each document, all in one call; sum up each part of a sum."""
         started = time.perf_counter()
         k = len(candidates)
-        parts = self._reward.parts(
+        parts = self.reward.parts(
             [text for texts in candidates for text in texts],
             references=[document.references for document in batch.documents] * k,
             sources=[document.source for document in batch.documents] * k,
         )
-        combined = self._reward.combined(parts)
+        combined = self.reward.combined(parts)
         taken = time.perf_counter() - started
         self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
-        rewards = torch.tensor(combined, dtype=torch.float32, device=self._device)
-        figures: dict[str, tuple[float, float]] = {
+        rewards = torch.tensor(combined, dtype=torch.float32, device=self.device)
+        figures: Figures = {
             f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))
             for part, values in (parts.items() if len(parts) > 1 else ())
         }
@@ -330,7 +289,7 @@ def _sum(values: torch.Tensor) -> tuple[float, float]:
     return float(values.double().sum()), values.numel()
 
 
-def _figures_of(texts: Sequence[str], name: str) -> dict[str, tuple[float, float]]:
+def _figures_of(texts: Sequence[str], name: str) -> Figures:
     """Sum up repetition and words of summaries."""
     words = [words_of(text) for text in texts]
     return {

@@ -1,4 +1,4 @@
-"""What a summariser must do to be trained with a reward, and the paper's network as one.
+"""The paper's network as a summariser, which is trained with a reward.
 
 A summariser turns documents and references into a batch of tensors, gives the log-probability of
 every word of a summary, and writes summaries. `hugging_face` has the other one.
@@ -10,18 +10,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from reffree.checkpoint import replace_file
 from reinforce.decoding import BeamConfig, beam_search, write
 from reinforce.documents import Document
-from reinforce.network import NetworkConfig, PointerGenerator
+from reinforce.network import Encoded, NetworkConfig, PointerGenerator
 from reinforce.words import END, PAD, SPECIAL, UNK, Vocabulary, text_of, words_of
+
+if TYPE_CHECKING:
+    from reinforce.hugging_face import TransformersSummariser
 
 SUMMARISER_FILE = "summariser.json"
 WEIGHTS_FILE = "weights.safetensors"
@@ -59,58 +61,15 @@ class Limits:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
 
 
-class Summariser(Protocol):
-    """Reads documents and writes summaries."""
-
-    @property
-    def module(self) -> nn.Module:
-        """What is trained.
-
-        Called with a batch's inputs and `targets`, a list of summaries, it gives the
-        log-probabilities of their words, each (n, n_steps).
-        """
-
-    @property
-    def limits(self) -> Limits:
-        """How much it reads and writes."""
-
-    def batch(
-        self, documents: Sequence[Document], references: Sequence[str], device: str
-    ) -> SummaryBatch:
-        """Make tensors of documents and a reference of each."""
-
-    def n_read(self, batch: SummaryBatch) -> int:
-        """Count the words of the documents that are read."""
-
-    def is_counted(self, target: torch.Tensor) -> torch.Tensor:
-        """Say which words of summaries can be written at all; no padding. bool, same shape."""
-
-    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
-        """Write the summaries of which every word is the likeliest."""
-
-    def greedy_and_drawn(
-        self, batch: SummaryBatch, n_drawn: int
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write those, and others drawn word by word from the model's probabilities."""
-
-    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
-        """Search for the final summaries."""
-
-    def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
-        """Return summaries as text."""
-
-    def save(self, folder: Path) -> None:
-        """Write all that is needed to load it again."""
-
-
 class PointerSummariser:
-    """The paper's network with its vocabulary."""
+    """The paper's network with its vocabulary.
+
+    `module` is what is trained: called with a batch's inputs and `targets`, a list of summaries,
+    it gives the log-probabilities of their words, each (n, n_steps).
+    """
 
     def __init__(self, network: PointerGenerator, vocabulary: Vocabulary, limits: Limits) -> None:
-        self.module = network
-        self._network = network
-        self.vocabulary = vocabulary
-        self.limits = limits
+        self.module, self.vocabulary, self.limits = network, vocabulary, limits
 
     def batch(
         self, documents: Sequence[Document], references: Sequence[str], device: str
@@ -119,16 +78,14 @@ class PointerSummariser:
         sources, copied, targets, unknown = [], [], [], []
         for document, reference in zip(documents, references, strict=True):
             words = words_of(document.source)[: self.limits.source_words]
-            ids = self.vocabulary.ids(words)
-            others = [w for w, number in zip(words, ids, strict=True) if number == UNK]
-            others = list(dict.fromkeys(others))
-            numbers = {word: len(self.vocabulary) + k for k, word in enumerate(others)}
-            sources.append(torch.tensor(ids))
-            copied.append(torch.tensor(_extended(words, ids, numbers)))
             summary = words_of(reference)[: self.limits.summary_words]
-            written = _extended(summary, self.vocabulary.ids(summary), numbers)
-            targets.append(torch.tensor([*written, END]))
-            unknown.append(tuple(others))
+            ids = self.vocabulary.ids(words)
+            own = dict.fromkeys(w for w, number in zip(words, ids, strict=True) if number == UNK)
+            numbers = {word: len(self.vocabulary) + k for k, word in enumerate(own)}
+            sources.append(torch.tensor(ids))
+            copied.append(torch.tensor(self.vocabulary.ids(words, numbers)))
+            targets.append(torch.tensor([*self.vocabulary.ids(summary, numbers), END]))
+            unknown.append(tuple(own))
         inputs = {
             "source": _padded(sources).to(device),
             "lengths": torch.tensor([len(source) for source in sources]).to(device),
@@ -147,9 +104,7 @@ class PointerSummariser:
 
     def greedy(self, batch: SummaryBatch) -> torch.Tensor:
         """Write the likeliest words."""
-        encoded = self._encoded(batch)
-        is_drawn = torch.zeros(len(encoded.words), dtype=torch.bool, device=encoded.words.device)
-        return write(self._network, encoded, is_drawn, self.limits.summary_words)
+        return self.greedy_and_drawn(batch, 0)[0]
 
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
@@ -159,14 +114,14 @@ class PointerSummariser:
         n = len(encoded.words)
         rows = torch.arange(n, device=encoded.words.device).repeat(1 + n_drawn)
         is_drawn = torch.arange(len(rows), device=rows.device) >= n
-        every = write(self._network, encoded.rows(rows), is_drawn, self.limits.summary_words)
+        every = write(self.module, encoded.rows(rows), is_drawn, self.limits.summary_words)
         greedy, *drawn = every.split(n)
         return greedy, drawn
 
     def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
         """Search by a beam."""
         encoded, max_words = self._encoded(batch), self.limits.summary_words
-        return beam_search(self._network, encoded, config, max_words).words
+        return beam_search(self.module, encoded, config, max_words)
 
     def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
         """Return the words as text, without the end."""
@@ -187,16 +142,19 @@ class PointerSummariser:
         replace_file(folder / WEIGHTS_FILE, lambda path: save_file(weights, path))
         settings = {
             "model": "pointer",
-            "network": asdict(self._network.config),
+            "network": asdict(self.module.config),
             "limits": asdict(self.limits),
             "words": self.vocabulary.words,
         }
         text = json.dumps(settings, ensure_ascii=False)
         replace_file(folder / SUMMARISER_FILE, lambda path: path.write_text(text, "utf-8"))
 
-    def _encoded(self, batch: SummaryBatch) -> Any:  # noqa: ANN401  (Encoded)
+    def _encoded(self, batch: SummaryBatch) -> Encoded:
         with torch.no_grad():
-            return self._network.encode(**batch.inputs)
+            return self.module.encode(**batch.inputs)
+
+
+Summariser: TypeAlias = "PointerSummariser | TransformersSummariser"
 
 
 def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> PointerSummariser:
@@ -211,14 +169,6 @@ def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> Poin
             "summariser again"
         ) from error
     return PointerSummariser(network, vocabulary, limits)
-
-
-def _extended(words: Sequence[str], ids: Sequence[int], numbers: dict[str, int]) -> list[int]:
-    """Put the numbers of a document's own words in the place of `UNK`."""
-    return [
-        numbers.get(word, UNK) if number == UNK else number
-        for word, number in zip(words, ids, strict=True)
-    ]
 
 
 def _padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:

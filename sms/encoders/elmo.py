@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.tf_hub import HubModel, load_model
 from sms.ragged import Ragged, offsets_of, owners_of, places_of
@@ -47,7 +46,7 @@ class ElmoEncoder(ContextualEncoder):
             dimension=self._width(model) * (len(_LAYERS) if self._concatenates else 1),
             pooling=pooling,
         )
-        self._batches = Batches(BATCH_WORDS, shortages=model.shortages)
+        self._batches = model.batches(BATCH_WORDS)
 
     def _width(self, model: HubModel) -> int:
         """Return the width of the upper layers, after a first call."""
@@ -125,10 +124,6 @@ def _windows(lengths: np.ndarray) -> tuple[np.ndarray, Ragged]:
 def load_elmo(
     path: str, *, runtime: EncoderRuntime, layers: str = "mean", pooling: str = "mean"
 ) -> ElmoEncoder:
-    """Load ELMo from a folder or URL.
-
-    Raises `ValueError` if TensorFlow or the model is missing, or it is damaged or another kind of
-    model.
-    """
+    """Load ELMo from a folder or URL."""
     model = load_model("elmo", path, published=PUBLISHED, runtime=runtime)
     return ElmoEncoder(model, layers=layers, pooling=pooling)

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.bert import BertEncoder, Pooling, TokenModel
+from sms.encoders.bert import BertEncoder, Pooling
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.linear import speed_up
@@ -33,6 +33,8 @@ _OTHER_FORMATS = ("onnx/*", "openvino/*", "*.onnx", "tf_model*", "flax_model*")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.*")
 _SANE_LENGTH = 1_000_000
 """Tokenisers write a number beyond this where they know of no limit."""
+_LOADABLE = "`{}` must hold a model that transformers can load"
+PROBE = "A probe, of 12 words or so."
 PROBE_ATOL = 1e-4
 """How far the packed pass may be from the library's before it is not used. Equal architectures
 differ by 1e-6 times the size of a state; another one differs by whole units."""
@@ -45,8 +47,8 @@ def load_hf(
 ) -> BertEncoder:
     """Load a BERT-like model from a folder or by its id on the hub: words and sentences.
 
-    Raises `ValueError` if the model is not there, damaged, of another kind or without a fast
-    tokeniser, or an option does not fit it.
+    This and the functions below raise `ValueError` for a model that is missing, damaged or of
+    another kind, and for options that do not fit it.
     """
     folder = find_folder(path, after="hf:")
     machine = Machine.choose(runtime)
@@ -72,8 +74,7 @@ def name_of(path: str) -> str:
 def find_folder(path: str, *, after: str) -> Path:
     """Return the folder of a model, downloading it where the hub has it.
 
-    `after` is what stands before the path where a user writes it, such as `hf:`. Raises
-    `ValueError` if there is neither such a folder nor such a model to download.
+    `after` is what stands before the path where a user writes it, such as `hf:`.
     """
     folder = Path(path).expanduser()
     if folder.is_dir():
@@ -112,10 +113,7 @@ def _from_hub(model_id: str, after: str) -> Path:
 
 
 def check_weights(folder: Path) -> None:
-    """Refuse a folder without whole weights.
-
-    Raises `ValueError` if there are none or a safetensors file is damaged.
-    """
+    """Refuse a folder without whole weights."""
     files = sorted(folder.rglob("*.safetensors"))
     if not files and not any(folder.rglob("*.bin")):
         raise ValueError(
@@ -134,10 +132,7 @@ def check_weights(folder: Path) -> None:
 
 
 def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
-    """Load a fast tokeniser; marks that stand in a text are letters to it.
-
-    Raises `ValueError` if there is none, or it is not a fast one.
-    """
+    """Load a fast tokeniser; marks that stand in a text are letters to it."""
     from transformers import AutoTokenizer
 
     if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
@@ -157,28 +152,20 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
 
 
 def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transformers has no types)
-    """Load a model, of an encoder and decoder the encoder, in fp32 on the CPU.
-
-    Settings take the place of what its configuration says, where it has them. Raises `ValueError`
-    as `load_pretrained` does.
-    """
+    """Load a model, of an encoder and decoder the encoder; otherwise as `load_pretrained`."""
     model = load_pretrained(folder, "AutoModel", **settings)
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 def load_config(folder: Path) -> Any:  # noqa: ANN401
-    """Load the configuration of a model, and run no code that lies with it.
-
-    Raises `ValueError` if it is missing or transformers does not know it.
-    """
+    """Load the configuration of a model, and run no code that lies with it."""
     from transformers import AutoConfig
 
-    what = f"`{folder}` must hold a model that transformers can load"
     if not (folder / "config.json").is_file():
-        raise ValueError(f"{what}, got no config.json; check the path")
+        raise ValueError(f"{_LOADABLE.format(folder)}, got no config.json; check the path")
     return _tried(
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
-        what,
+        _LOADABLE.format(folder),
     )
 
 
@@ -192,8 +179,7 @@ def load_pretrained(
     """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
 
     No code that lies with the model is run. Settings take the place of what its configuration says,
-    where it has them. Raises `ValueError` if the configuration or a tensor is missing, or they do
-    not belong together.
+    where it has them.
     """
     import transformers
 
@@ -211,7 +197,7 @@ def load_pretrained(
                 output_loading_info=True,
                 dtype=dtype,
             ),
-            f"`{folder}` must hold a model that transformers can load",
+            _LOADABLE.format(folder),
         )
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:
@@ -227,36 +213,28 @@ def token_model(
     tokenizer: Any,  # noqa: ANN401
     layers: LayerChoice,
     machine: Machine,
-) -> TokenModel:
-    """Choose the fastest exact forward pass: packed where it gives what the library gives.
-
-    Raises `ValueError` if the model cannot be run on tokens alone.
-    """
-    width = model.config.hidden_size
+) -> PackedModel | PaddedModel:
+    """Choose the fastest exact forward pass: packed where it gives what the library gives."""
     padding = tokenizer.pad_token_id or 0
-
-    def padded(where: Machine) -> PaddedModel:
-        return PaddedModel(model, dimension=width, padding=padding, layers=layers, machine=where)
-
     plain = Machine(torch.device("cpu"), "fp32")
-    ids = _tried(
-        lambda: np.array(tokenizer("A probe, of 12 words or so.")["input_ids"], dtype=np.int64),
-        "the tokeniser must cut a sentence into pieces",
-    )
-    lengths = np.array([ids.size])
-    reference = _tried(
-        lambda: padded(plain).states(ids, lengths),
-        f"a {type(model).__name__} must give vectors from tokens alone",
+
+    def probed() -> tuple[np.ndarray, torch.Tensor]:
+        ids = np.array(tokenizer(PROBE)["input_ids"], dtype=np.int64)
+        return ids, PaddedModel(model, padding, layers, plain).states(ids, np.array([ids.size]))
+
+    ids, expected = _tried(
+        probed, f"a {type(model).__name__} must give vectors from its tokeniser's pieces alone"
     )
     shape = PackedShape.read(model.config.to_dict())
     if shape is not None:
         packed = PackedModel(shape, model.state_dict(), layers, plain)
-        if torch.allclose(packed.states(ids, lengths), reference, rtol=PROBE_ATOL, atol=PROBE_ATOL):
+        found = packed.states(ids, np.array([ids.size]))
+        if torch.allclose(found, expected, rtol=PROBE_ATOL, atol=PROBE_ATOL):
             if machine == plain:
                 return packed
             return PackedModel(shape, model.state_dict(), layers, machine)
         logger.warning("%s differs from its family; encoding it with padding", shape.family)
-    slow = padded(machine)
+    slow = PaddedModel(model, padding, layers, machine)
     speed_up(model)
     return slow
 
@@ -264,13 +242,11 @@ def token_model(
 def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
     """Return how many tokens a model reads, special ones included."""
     shape = PackedShape.read(config.to_dict())
-    limits = [tokenizer.model_max_length]
-    if shape is not None:
-        limits.append(shape.max_tokens)
-    elif n_positions := getattr(config, "max_position_embeddings", None):
+    limit = shape.max_tokens if shape else _SANE_LENGTH
+    if shape is None and (n_positions := getattr(config, "max_position_embeddings", None)):
         # the relatives of RoBERTa, whose padding is token 1, number positions from 2
-        limits.append(n_positions - 2 * (getattr(config, "pad_token_id", None) == 1))
-    return int(min(min(limits), _SANE_LENGTH))
+        limit = n_positions - 2 * (getattr(config, "pad_token_id", None) == 1)
+    return int(min(limit, tokenizer.model_max_length, _SANE_LENGTH))
 
 
 def hash_of_model(folder: Path) -> str:
@@ -278,16 +254,11 @@ def hash_of_model(folder: Path) -> str:
 
     A part of a model may have its weights as `.bin` where others have safetensors.
     """
-    files = {
-        file
-        for pattern in (*_WANTED, "*.bin")
-        for file in folder.rglob(pattern)
-        if not {"onnx", "openvino"} & set(file.relative_to(folder).parts)
-    }
+    files = {file for pattern in (*_WANTED, "*.bin") for file in folder.rglob(pattern)}
+    files -= {f for f in files if {"onnx", "openvino"} & set(f.relative_to(folder).parts)}
     safe = {file.parent for file in files if file.suffix == ".safetensors"}
-    return hash_of_files(
-        sorted(file for file in files if file.suffix != ".bin" or file.parent not in safe)
-    )
+    files -= {file for file in files if file.suffix == ".bin" and file.parent in safe}
+    return hash_of_files(sorted(files))
 
 
 def one_line(error: BaseException) -> str:

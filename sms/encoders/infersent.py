@@ -7,13 +7,11 @@ those without a vector are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from nltk.tokenize import NLTKWordTokenizer
-from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import rnn
 
@@ -29,29 +27,9 @@ from sms.text import SegmentedTexts
 
 BATCH_WORDS = 4096
 """Words that are read together, padding included; about 30 KB each at the published width."""
-
 PUBLISHED = "https://dl.fbaipublicfiles.com/infersent/infersent1.pkl"
-
-_LSTM = "enc_lstm."
-
-
-@dataclass(frozen=True, slots=True)
-class InferSentVersion:
-    """How a version treats a sentence's words."""
-
-    first: str
-    """Stands before every sentence, where it has a vector."""
-    last: str
-    """Stands after it."""
-    splits_negation_as_moses: bool
-    """Whether `do n't` becomes `don 't`."""
-
-
-VERSIONS = {
-    "1": InferSentVersion("<s>", "</s>", splits_negation_as_moses=False),
-    "2": InferSentVersion("<p>", "</p>", splits_negation_as_moses=True),
-}
-"""The published versions."""
+MARKERS = {"1": ("<s>", "</s>"), "2": ("<p>", "</p>")}
+"""What stands before and after every sentence, where it has a vector, by version."""
 
 
 class InferSentEncoder(ContextualEncoder):
@@ -68,7 +46,7 @@ class InferSentEncoder(ContextualEncoder):
         lstm: nn.LSTM,
         table: WordTable,
         *,
-        version: InferSentVersion,
+        version: str,
         signature: str,
         content_hash: str,
         device: torch.device,
@@ -91,7 +69,7 @@ class InferSentEncoder(ContextualEncoder):
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have a vector, or a part that has one."""
         return texts.vocabulary.column(
-            f"known:{self.content_hash}:{self._version.last}",
+            f"known:{self.content_hash}:{self._version}",
             lambda words: np.array([bool(self._rows_of(word)) for word in words], dtype=bool),
         )
 
@@ -114,23 +92,21 @@ class InferSentEncoder(ContextualEncoder):
     def _rows_of(self, sentence: str) -> list[int]:
         """Return the vectors to read, by row; none unless a word, not only a mark, is known."""
         tokens = self._tokenizer.tokenize(sentence)
-        if self._version.splits_negation_as_moses:
+        if self._version == "2":  # as Moses splits: `don 't`
             tokens = " ".join(tokens).replace(" n't ", "n 't ").split()
-        marked = [self._version.first, *tokens, self._version.last]
-        rows = self._table.rows_of(marked).tolist()
+        first, last = MARKERS[self._version]
+        rows = self._table.rows_of([first, *tokens, last]).tolist()
         known = [token for token, row in zip(tokens, rows[1:-1], strict=True) if row >= 0]
-        if not any(character.isalnum() for token in known for character in token):
+        if not any(character.isalnum() for character in "".join(known)):
             return []
         return [row for row in rows if row >= 0]
 
     @torch.inference_mode()
     def _read(self, sentences: list[list[int]]) -> np.ndarray:
         """Return the largest state of each dimension, shape (n_sentences, d)."""
-        rows = torch.tensor([row for sentence in sentences for row in sentence])
-        words = self._vectors[rows].to(self._device)
-        packed = rnn.pack_sequence(words.split([len(sentence) for sentence in sentences]))
+        words = [self._vectors[torch.tensor(rows)].to(self._device) for rows in sentences]
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            states, _ = self._lstm(packed)
+            states, _ = self._lstm(rnn.pack_sequence(words))
         padded, _ = rnn.pad_packed_sequence(states, padding_value=-torch.inf)
         return padded.amax(dim=0).cpu().numpy()
 
@@ -138,7 +114,7 @@ class InferSentEncoder(ContextualEncoder):
 def load_infersent(
     path: str, *, runtime: EncoderRuntime, vectors: str, version: str = "1"
 ) -> InferSentEncoder:
-    """Load InferSent from a state dict, as `infersent1.pkl`, or its tensors in a safetensors file.
+    """Load InferSent from a state dict, as `infersent1.pkl`.
 
     Nothing in a pickled file is executed. `vectors` is the path of the word vectors it was trained
     with, a GloVe or fastText text file. Raises `ValueError` if a file is missing, damaged or of
@@ -147,7 +123,7 @@ def load_infersent(
     """
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()
-    lstm = _lstm_of(model_path, _read_state(model_path))
+    lstm = _read_lstm(model_path)
     table = _read_words(vectors_path)
     if table.vectors.shape[1] != lstm.input_size:
         raise ValueError(
@@ -157,7 +133,7 @@ def load_infersent(
     return InferSentEncoder(
         lstm,
         table,
-        version=VERSIONS[version],
+        version=version,
         signature=f"infersent{version}-{model_path.stem}|vectors:{vectors_path.stem}|oov:drop"
         "|pool:mean",
         content_hash=hash_of_files([model_path, vectors_path]),
@@ -165,63 +141,31 @@ def load_infersent(
     )
 
 
-def _read_state(path: Path) -> dict[str, torch.Tensor]:
+def _read_lstm(path: Path) -> nn.LSTM:
+    """Make the BiLSTM of a state dict, its widths read from it."""
     if not path.is_file():
         raise ValueError(
             f"no state dict at `{path}`; download one to that path, for example {PUBLISHED}"
         )
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    # a damaged file fails in every way there is
+        tensors = {name.removeprefix("enc_lstm."): x.float() for name, x in state.items()}
+        width, d_in = tensors["weight_ih_l0"].shape
+        lstm = nn.LSTM(d_in, width // 4, bidirectional=True, device="meta")
+        lstm.load_state_dict(tensors, assign=True)
+    # a damaged or strange file fails in every way there is
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"`{path}` must be a whole state dict and hold nothing but tensors, got "
-            f"{type(error).__name__}: {reason[:120]}"
+            f"`{path}` must be a whole state dict of InferSent and hold nothing but tensors, "
+            f"got {type(error).__name__}: {reason[:200]}"
         ) from error
-    if not isinstance(state, dict) or not all(torch.is_tensor(x) for x in state.values()):
-        raise ValueError(f"`{path}` must be a dict of tensors, got a {type(state).__name__}")
-    return state
-
-
-def _lstm_of(path: Path, state: dict[str, torch.Tensor]) -> nn.LSTM:
-    """Make the BiLSTM whose tensors these are, its widths read from them."""
-    expected = _shapes(state)
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    for name in sorted(expected.keys() | shapes.keys()):
-        if expected.get(name) != shapes.get(name):
-            raise ValueError(
-                f"`{path}` must be the state dict of InferSent, with `{name}` of shape "
-                f"{expected.get(name, 'none')}, got {shapes.get(name, 'none')}"
-            )
-        if not state[name].isfinite().all():
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
             raise ValueError(
                 f"`{path}` must hold finite values, but `{name}` has others; download it again"
             )
-    width, d_in = expected[_LSTM + "weight_ih_l0"]
-    lstm = nn.LSTM(d_in, width // 4, bidirectional=True, device="meta")
-    tensors = {name.removeprefix(_LSTM): tensor.float() for name, tensor in state.items()}
-    lstm.load_state_dict(tensors, assign=True)
     return lstm
-
-
-def _shapes(state: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor of a BiLSTM as wide as the first of these."""
-    first = state.get(_LSTM + "weight_ih_l0", torch.empty(4, 1))
-    width, d_in = first.shape if first.dim() == 2 else (4, 1)
-    parts = {
-        "weight_ih_l0": (width, d_in),
-        "weight_hh_l0": (width, width // 4),
-        "bias_ih_l0": (width,),
-        "bias_hh_l0": (width,),
-    }
-    return {
-        f"{_LSTM}{part}{direction}": shape
-        for direction in ("", "_reverse")
-        for part, shape in parts.items()
-    }
 
 
 def _read_words(path: Path) -> WordTable:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 import torch
 
-_RANGE = re.compile(r"mean:(-?\d+)\.\.(-?\d+)")
-_LIST = re.compile(r"concat:(-?\d+(?:,-?\d+)*)")
-
 
 @dataclass(frozen=True, slots=True)
 class LayerChoice:
@@ -37,14 +34,9 @@ class LayerChoice:
         """
         states = {k: layer for k, layer in enumerate(layers) if k in self.numbers}
         chosen = [states[number].float() for number in self.numbers]
-        if len(chosen) == 1:
-            return chosen[0]
         if self.concatenates:
             return torch.cat(chosen, dim=1)
-        total = chosen[0].clone()
-        for layer in chosen[1:]:
-            total += layer
-        return total / len(chosen)
+        return sum(chosen[1:], chosen[0]) / len(chosen)
 
     @classmethod
     def parse(cls, text: str, n_layers: int) -> LayerChoice:
@@ -62,26 +54,23 @@ class LayerChoice:
         named = {"last": (n_layers,), "first": (1,), "all": tuple(range(1, n_layers + 1))}
         if text in named:
             return cls(named[text])
-        if match := _RANGE.fullmatch(text):
-            start, end = (_number(part, text, n_layers) for part in match.groups())
-            if start > end:
-                raise ValueError(f"`layers` must run from a lower to a higher layer, got {text!r}")
-            return cls(tuple(range(start, end + 1)))
-        if match := _LIST.fullmatch(text):
-            listed = match[1].split(",")
-            return cls(tuple(_number(part, text, n_layers) for part in listed), concatenates=True)
-        raise ValueError(
-            f"`layers` must be last, first, all, mean:I..J or concat:I,J,..., got {text!r}"
-        )
-
-
-def _number(part: str, text: str, n_layers: int) -> int:
-    number = int(part)
-    if number < 0:
-        number += n_layers + 1
-    if not 0 <= number <= n_layers:
-        raise ValueError(
-            f"`layers` must name layers from 0 (the embeddings) to {n_layers} (the last), "
-            f"got {part} in {text!r}"
-        )
-    return number
+        if not re.fullmatch(r"mean:-?\d+\.\.-?\d+|concat:-?\d+(,-?\d+)*", text):
+            raise ValueError(
+                f"`layers` must be last, first, all, mean:I..J or concat:I,J,..., got {text!r}"
+            )
+        numbers = []
+        for part in re.findall(r"-?\d+", text):
+            number = int(part)
+            number += (n_layers + 1) * (number < 0)
+            if not 0 <= number <= n_layers:
+                raise ValueError(
+                    f"`layers` must name layers from 0 (the embeddings) to {n_layers} (the last), "
+                    f"got {part} in {text!r}"
+                )
+            numbers.append(number)
+        if text.startswith("concat:"):
+            return cls(tuple(numbers), concatenates=True)
+        first, last = numbers
+        if first > last:
+            raise ValueError(f"`layers` must run from a lower to a higher layer, got {text!r}")
+        return cls(tuple(range(first, last + 1)))

@@ -14,19 +14,20 @@ _TYPICAL_ROWS = 1024
 """What oneDNN is told about the number of rows when it lays out weights."""
 
 
-class Linear:
-    """A linear layer, with GELU after it where `approximation` says how."""
+class Linear(torch.nn.Module):
+    """A linear layer for inference, with GELU after it where `approximation` says how."""
 
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, approximation: str | None = None
     ) -> None:
+        super().__init__()
         self.bias, self.approximation = bias, approximation
         self.uses_onednn = has_onednn(weight)
-        self.weight = weight
         if self.uses_onednn:
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
+        self.weight = weight
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply rows by the weights, and add the bias."""
         if self.uses_onednn:
             activation = "none" if self.approximation is None else "gelu"
@@ -39,28 +40,15 @@ class Linear:
         return F.gelu(product, approximate=self.approximation)
 
 
-class FastLinear(torch.nn.Module):
-    """A linear layer of a model of a library, for inference."""
-
-    def __init__(self, layer: torch.nn.Linear) -> None:
-        super().__init__()
-        self._layer = Linear(layer.weight.detach(), layer.bias)
-        self.weight = self._layer.weight  # some models ask for its dtype
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply and add the bias."""
-        return self._layer(x)
-
-
 def speed_up(model: torch.nn.Module) -> None:
-    """Put `FastLinear` in the place of every linear layer for which oneDNN is the faster one.
+    """Put `Linear` in the place of every linear layer for which oneDNN is the faster one.
 
     The model must be on its device and in its number format, and is good for inference only.
     """
     for module in list(model.modules()):
         for name, layer in list(module.named_children()):
             if type(layer) is torch.nn.Linear and has_onednn(layer.weight):
-                setattr(module, name, FastLinear(layer))
+                setattr(module, name, Linear(layer.weight.detach(), layer.bias))
 
 
 def has_onednn(weight: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,7 +34,6 @@ other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
 _WIDTHS_AT_WORK = 16
 """Rows of a state's width for a token inside a layer: state, queries, keys, values, context, the
 inner layer before and after GELU and what comes of it."""
-_QKV = ("query", "key", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +41,21 @@ class _Names:
     """Where a family keeps its tensors, `.weight` and `.bias` left out."""
 
     layer: str = "encoder.layer"
-    query_key_value: tuple[str, ...] = tuple(f"attention.self.{k}" for k in _QKV)
+    query_key_value: tuple[str, ...] = (
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    )
     attended: str = "attention.output.dense"
     attended_norm: str = "attention.output.LayerNorm"
     inner: str = "intermediate.dense"
     outer: str = "output.dense"
     outer_norm: str = "output.LayerNorm"
-    padding: int | None = None
-    """Positions begin after this number; None if they begin with 0."""
+    first_place: int = 0
+    """Number of the first position; those before it are not used."""
 
 
-_ROBERTA = _Names(padding=1)
+_ROBERTA = _Names(first_place=2)
 FAMILIES: Mapping[str, _Names] = {
     "bert": _Names(),
     "roberta": _ROBERTA,
@@ -71,7 +74,7 @@ FAMILIES: Mapping[str, _Names] = {
         query_key_value=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         attended="attention.attn.o",
         attended_norm="attention.LayerNorm",
-        padding=1,
+        first_place=2,
     ),
 }
 """Architectures that `PackedModel` computes exactly, by the `model_type` of their configuration."""
@@ -106,8 +109,8 @@ class PackedShape:
             or config.get("is_decoder")
         ):
             return None
-        padding = FAMILIES[family].padding
-        if padding is not None and config.get("pad_token_id", padding) != padding:
+        first_place = FAMILIES[family].first_place
+        if first_place and config.get("pad_token_id", first_place - 1) != first_place - 1:
             return None
         return cls(
             family=family,
@@ -116,8 +119,21 @@ class PackedShape:
             n_layers=config.get("num_hidden_layers") or config["n_layers"],
             epsilon=config.get("layer_norm_eps", 1e-12),
             approximation=_APPROXIMATIONS[activation],
-            max_tokens=config["max_position_embeddings"] - (0 if padding is None else padding + 1),
+            max_tokens=config["max_position_embeddings"] - first_place,
         )
+
+
+_Norm = tuple[torch.Tensor, torch.Tensor]
+"""Weight and bias."""
+
+
+class _Layer(NamedTuple):
+    qkv: Linear
+    attended: Linear
+    attended_norm: _Norm
+    inner: Linear
+    outer: Linear
+    outer_norm: _Norm
 
 
 class PackedModel:
@@ -140,31 +156,47 @@ class PackedModel:
         self.dimension = shape.dimension * layers.width
         self.machine = machine
         self._shape, self._layers = shape, layers
-        self._weights = weights
-        self._words = self._tensor("embeddings.word_embeddings.weight")
+        # layers that are kept, and the widest one at work
+        widths = (_WIDTHS_AT_WORK + len(layers.numbers)) * shape.dimension
+        self.bytes_per_token = widths * machine.dtype.itemsize + 2 * 4 * self.dimension
+
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.detach().to(machine.device, machine.dtype)
+
+        def norm(name: str) -> _Norm:
+            return moved(weights[f"{name}.weight"]), moved(weights[f"{name}.bias"])
+
+        def linear(*names: str, approximation: str | None = None) -> Linear:
+            weight, bias = (
+                moved(torch.cat([weights[f"{name}.{part}"] for name in names]))
+                for part in ("weight", "bias")
+            )
+            return Linear(weight, bias, approximation)
+
         names = FAMILIES[shape.family]
-        places = weights["embeddings.position_embeddings.weight"]
-        places = places if names.padding is None else places[names.padding + 1 :]
+        places = weights["embeddings.position_embeddings.weight"][names.first_place :]
         if "embeddings.token_type_embeddings.weight" in weights:
             places = places + weights["embeddings.token_type_embeddings.weight"][0]
-        self._places = self._moved(places)
-        self._norm = self._pair("embeddings.LayerNorm")
+        self._words = moved(weights["embeddings.word_embeddings.weight"])
+        self._places = moved(places)
+        self._norm = norm("embeddings.LayerNorm")
         self._stack = [
-            self._layer(f"{names.layer}.{number}", names) for number in range(layers.highest)
+            _Layer(
+                qkv=linear(*(f"{at}.{name}" for name in names.query_key_value)),
+                attended=linear(f"{at}.{names.attended}"),
+                attended_norm=norm(f"{at}.{names.attended_norm}"),
+                inner=linear(f"{at}.{names.inner}", approximation=shape.approximation),
+                outer=linear(f"{at}.{names.outer}"),
+                outer_norm=norm(f"{at}.{names.outer_norm}"),
+            )
+            for at in (f"{names.layer}.{number}" for number in range(layers.highest))
         ]
         bias = None
         if shape.family == "mpnet":
-            self._bias_table = self._tensor("encoder.relative_attention_bias.weight")
+            self._bias_table = moved(weights["encoder.relative_attention_bias.weight"])
             self._biases = self._bias_table.new_empty(1, shape.heads, 0, 0)
             bias = self._bias
         self._attention = attention_of(machine, shape.heads, shape.dimension // shape.heads, bias)
-        self._weights = {}  # laid out anew by now
-
-    @property
-    def bytes_per_token(self) -> int:
-        """Memory of a token on its way: layers that are kept, and the widest one at work."""
-        widths = (_WIDTHS_AT_WORK + len(self._layers.numbers)) * self._shape.dimension
-        return widths * self.machine.dtype.itemsize + 2 * 4 * self.dimension
 
     @torch.inference_mode()
     def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
@@ -177,13 +209,12 @@ class PackedModel:
 
     def _each_layer(self, ids: np.ndarray, lengths: np.ndarray) -> Iterator[torch.Tensor]:
         """Yield the embeddings, then what comes of each layer; rows past the last token follow."""
-        n_tokens = ids.size
-        places = places_of(lengths)
+        n_tokens, send = ids.size, self.machine.send
         rows = -(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE
         x = self._words.new_zeros(rows, self._shape.dimension)
-        x[:n_tokens] = self._words[self.machine.send(ids)] + self._places[self.machine.send(places)]
+        x[:n_tokens] = self._words[send(ids)] + self._places[send(places_of(lengths))]
         x = self._normed(x, self._norm)
-        attend = self._attention.over(lengths)
+        attend = self._attention(lengths)
         context = torch.zeros_like(x)  # rows past the last token stay zero
         yield x
         for layer in self._stack:
@@ -192,6 +223,9 @@ class PackedModel:
             x = self._normed(layer.outer(layer.inner(x)).add_(x), layer.outer_norm)
             yield x
 
+    def _normed(self, x: torch.Tensor, norm: _Norm) -> torch.Tensor:
+        return F.layer_norm(x, (self._shape.dimension,), *norm, eps=self._shape.epsilon)
+
     def _bias(self, width: int) -> torch.Tensor:
         """Return MPNet's bias by relative position, shape (1, heads, width, width)."""
         if self._biases.shape[-1] < width:  # it goes by distance, so a part serves fewer tokens
@@ -199,51 +233,6 @@ class PackedModel:
             buckets = _relative_buckets(places[None, :] - places[:, None])
             self._biases = self._bias_table[buckets.to(self.machine.device)].permute(2, 0, 1)[None]
         return self._biases[..., :width, :width].contiguous()
-
-    def _normed(self, x: torch.Tensor, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        return F.layer_norm(x, (self._shape.dimension,), *pair, eps=self._shape.epsilon)
-
-    def _layer(self, at: str, names: _Names) -> _Layer:
-        qkv = [self._plain_pair(f"{at}.{name}") for name in names.query_key_value]
-        joined = torch.cat([weight for weight, _ in qkv]), torch.cat([bias for _, bias in qkv])
-        return _Layer(
-            self._linear(*joined),
-            self._linear(*self._plain_pair(f"{at}.{names.attended}")),
-            self._pair(f"{at}.{names.attended_norm}"),
-            self._linear(
-                *self._plain_pair(f"{at}.{names.inner}"), approximation=self._shape.approximation
-            ),
-            self._linear(*self._plain_pair(f"{at}.{names.outer}")),
-            self._pair(f"{at}.{names.outer_norm}"),
-        )
-
-    def _linear(
-        self, weight: torch.Tensor, bias: torch.Tensor, approximation: str | None = None
-    ) -> Linear:
-        return Linear(self._moved(weight), self._moved(bias), approximation)
-
-    def _plain_pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
-
-    def _pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        weight, bias = self._plain_pair(name)
-        return self._moved(weight), self._moved(bias)
-
-    def _tensor(self, name: str) -> torch.Tensor:
-        return self._moved(self._weights[name])
-
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().to(self.machine.device, self.machine.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    qkv: Linear
-    attended: Linear
-    attended_norm: tuple[torch.Tensor, torch.Tensor]
-    inner: Linear
-    outer: Linear
-    outer_norm: tuple[torch.Tensor, torch.Tensor]
 
 
 def _relative_buckets(distances: torch.Tensor) -> torch.Tensor:

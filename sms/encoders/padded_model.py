@@ -17,7 +17,7 @@ _WIDTHS_AT_WORK = 24
 class PaddedModel:
     """The library's own forward pass, over sequences of about one length.
 
-    `dimension` is that of one layer; `padding` is the token that fills short sequences up.
+    `padding` is the token that fills short sequences up.
     """
 
     is_padded = True
@@ -26,23 +26,17 @@ class PaddedModel:
     def __init__(
         self,
         model: Any,  # noqa: ANN401  (transformers has no types)
-        *,
-        dimension: int,
         padding: int,
         layers: LayerChoice,
         machine: Machine,
     ) -> None:
-        self.dimension = dimension * layers.width
+        self.dimension = model.config.hidden_size * layers.width
         self.machine = machine
         self._model = model.to(machine.device, machine.dtype).eval()
         self._padding, self._layers = padding, layers
-
-    @property
-    def bytes_per_token(self) -> int:
-        """Memory of a token on its way: all layers, which the library keeps, and one at work."""
-        own = self._model.config
-        widths = (_WIDTHS_AT_WORK + own.num_hidden_layers) * own.hidden_size
-        return int(widths * self.machine.dtype.itemsize + 2 * 4 * self.dimension)
+        # all layers, which the library keeps, and one at work
+        widths = (_WIDTHS_AT_WORK + model.config.num_hidden_layers) * model.config.hidden_size
+        self.bytes_per_token = widths * machine.dtype.itemsize + 2 * 4 * self.dimension
 
     @torch.inference_mode()
     def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:

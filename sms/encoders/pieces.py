@@ -53,28 +53,20 @@ class SentencePieces:
         offsets, lengths = self.ids.offsets, self.ids.lengths
         if not (lengths > max_pieces).any():
             return Windows(offsets[:-1], lengths, np.arange(lengths.size))
-        inside = self._is_inside_word()
-        starts: list[int] = []
-        owners: list[int] = []
-        for sentence, (start, end) in enumerate(itertools.pairwise(offsets.tolist())):
-            at = start
-            starts.append(at)
-            owners.append(sentence)
-            while end - at > max_pieces:
-                between = np.flatnonzero(~inside[at + 1 : at + max_pieces + 1])
-                at += int(between[-1]) + 1 if between.size else max_pieces
-                starts.append(at)
-                owners.append(sentence)
-        first = np.array(starts, dtype=np.int64)
-        return Windows(first, np.diff(first, append=offsets[-1]), np.array(owners, dtype=np.int64))
-
-    def _is_inside_word(self) -> np.ndarray:
-        """Tell for every piece whether a word begins before it and goes on with it."""
         change = np.zeros(self.ids.values.size + 2, dtype=np.int64)
         longer = self.count > 1
         np.add.at(change, self.first[longer] + 1, 1)
         np.add.at(change, self.first[longer] + self.count[longer], -1)
-        return np.cumsum(change)[:-2] > 0
+        is_inside_word = np.cumsum(change) > 0
+        windows: list[tuple[int, int]] = []
+        for sentence, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):
+            windows.append((at, sentence))
+            while end - at > max_pieces:
+                between = np.flatnonzero(~is_inside_word[at + 1 : at + max_pieces + 1])
+                at += int(between[-1]) + 1 if between.size else max_pieces
+                windows.append((at, sentence))
+        first, owners = np.array(windows, dtype=np.int64).T
+        return Windows(first, np.diff(first, append=offsets[-1]), owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +79,6 @@ class Windows:
     """Pieces of each; int64, (n_windows,)."""
     sentence: np.ndarray
     """Sentence of each; int64, (n_windows,)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _SeenWords:
-    """What is known of the words of a vocabulary; replaced as a whole when there are new ones."""
-
-    words: list[str]
-    """The vocabulary's own list."""
-    pieces: Ragged
-    """Of each of its words so far."""
-    is_known: np.ndarray
-    """Whether none of them is unknown, bool, (n_words,)."""
 
 
 class PieceCutter:
@@ -116,21 +96,15 @@ class PieceCutter:
         tokenizer.no_truncation()
         read_marks_as_letters(tokenizer)
         self.prefix, self.suffix = _special_tokens(tokenizer)
+        self.n_special = self.prefix.size + self.suffix.size
         settings = json.loads(tokenizer.to_str())
         self._is_word_local = _is_word_local(settings)
         self._unknown = _unknown_piece(settings["model"], tokenizer)
-        self._filler = [self._unknown or 0]
-        self._seen = _SeenWords([], Ragged.from_rows([]), np.empty(0, dtype=bool))
-
-    @property
-    def has_unknown(self) -> bool:
+        self.has_unknown = self._unknown is not None
         """Whether there is a piece for what the tokeniser does not know; not where bytes serve."""
-        return self._unknown is not None
-
-    @property
-    def n_special(self) -> int:
-        """Special tokens around every sequence."""
-        return self.prefix.size + self.suffix.size
+        self._filler = [self._unknown or 0]
+        self._seen: tuple[list[str], Ragged] = [], Ragged.from_rows([])
+        """A vocabulary's own list, and the pieces of each of its words so far."""
 
     def cut(self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int) -> SentencePieces:
         """Cut the sentences of these numbers, or raise `CannotSplit`.
@@ -149,7 +123,8 @@ class PieceCutter:
         """
         if not self.has_unknown:
             return np.ones(len(texts.vocabulary.words), dtype=bool)
-        return self._seen_words(texts, max_pieces).is_known
+        pieces = self._pieces_of_words(texts, max_pieces)
+        return pieces.sums(pieces.values == self._unknown) == 0
 
     def _cuts_words(self, texts: SegmentedTexts) -> bool:
         return self._is_word_local and texts.has_piece_words
@@ -158,53 +133,48 @@ class PieceCutter:
         self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int
     ) -> SentencePieces:
         words = texts.sentence_words.take(wanted)
-        pieces = self._seen_words(texts, max_pieces).pieces.take(words.values)
-        if (failed := np.flatnonzero(pieces.values == _FAILED)).size:
-            sentence = np.searchsorted(pieces.offsets[words.offsets], failed, side="right") - 1
-            raise CannotSplit(wanted[np.unique(sentence)])
+        pieces = self._pieces_of_words(texts, max_pieces).take(words.values)
+        if (failed := words.sums(pieces.sums(pieces.values == _FAILED)) > 0).any():
+            raise CannotSplit(wanted[failed])
         ids = Ragged(pieces.values, pieces.offsets[words.offsets])
         return SentencePieces(ids, pieces.offsets[:-1], pieces.lengths)
 
-    def _seen_words(self, texts: SegmentedTexts, max_pieces: int) -> _SeenWords:
-        """Look at every word of the vocabulary, new words only being cut."""
+    def _pieces_of_words(self, texts: SegmentedTexts, max_pieces: int) -> Ragged:
+        """Cut every word of the vocabulary that was not seen before; return the pieces of all."""
         words = texts.vocabulary.words
-        seen = self._seen
-        if seen.words is not words:  # the vocabulary was emptied, or is another one
-            seen = _SeenWords(words, Ragged.from_rows([]), np.empty(0, dtype=bool))
-        n_seen = len(seen.pieces)
+        known, pieces = self._seen
+        if known is not words:  # the vocabulary was emptied, or is another one
+            pieces = Ragged.from_rows([])
+        n_seen = len(pieces)
         if n_seen < len(words):
             # the tokenizer deletes some words (lone combining marks); one that counts must not go
+            counts = texts.vocabulary.is_kept[n_seen:]
             fresh = [
-                [_FAILED] if encoding is None else encoding.ids or self._filler * int(counts)
-                for encoding, counts in zip(
-                    self._encoded(words[n_seen:]),
-                    texts.vocabulary.is_kept[n_seen:],
-                    strict=True,
-                )
+                [_FAILED] if encoding is None else encoding.ids or self._filler * int(is_kept)
+                for encoding, is_kept in zip(self._encoded(words[n_seen:]), counts, strict=True)
             ]
             if self._cuts_words(texts):
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
-            ids = Ragged.from_rows([np.array(row, dtype=np.int64) for row in fresh])
-            is_known = ids.sums(ids.values == self._unknown) == 0
-            is_known = np.concatenate([seen.is_known, is_known])
-            seen = self._seen = _SeenWords(words, seen.pieces.and_rows(ids), is_known)
-        return seen
+            pieces = pieces.and_rows(Ragged.from_rows([np.array(row) for row in fresh]))
+            self._seen = words, pieces
+        return pieces
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoding | None]:
         """Cut texts, those with an unknown piece in compatibility form where that is better."""
         encoded = encodings(self._tokenizer, texts)
-        n_unknown = [0 if encoding is None else self._count(encoding) for encoding in encoded]
-        again = [k for k, n in enumerate(n_unknown) if n]
+        again = [k for k, own in enumerate(encoded) if self._n_unknown(own)]
         if again:
             plain = encodings(self._normalising, [texts[k] for k in again])
-            for k, encoding in zip(again, plain, strict=True):
-                if encoding is not None and self._count(encoding) < n_unknown[k]:
-                    encoded[k] = encoding
+            for k, own in zip(again, plain, strict=True):
+                if own is not None and self._n_unknown(own) < self._n_unknown(encoded[k]):
+                    encoded[k] = own
         return encoded
 
-    def _count(self, encoding: Encoding) -> int:
+    def _n_unknown(self, encoding: Encoding | None) -> int:
         """Count the pieces that stand for what is unknown."""
-        return 0 if self._unknown is None else encoding.ids.count(self._unknown)
+        if encoding is None or self._unknown is None:
+            return 0
+        return encoding.ids.count(self._unknown)
 
     @functools.cached_property
     def _normalising(self) -> Tokenizer:

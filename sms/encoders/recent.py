@@ -12,15 +12,13 @@ V = TypeVar("V")
 class Recent(Generic[V]):
     """Values by text; those not used for longest are forgotten first.
 
-    A value is there whole or not at all, so a change that breaks off anywhere (Ctrl-C) leaves
-    nothing wrong but the number of bytes, which is then counted anew. `size_of` gives those of a
-    value.
+    `size_of` gives the bytes of a value.
     """
 
     def __init__(self, size_of: Callable[[V], int]) -> None:
         self._size_of = size_of
         self._values: OrderedDict[str, V] = OrderedDict()
-        self._n_bytes: int | None = 0  # None while values change
+        self.n_bytes = 0
 
     def __len__(self) -> int:
         return len(self._values)
@@ -33,19 +31,11 @@ class Recent(Generic[V]):
         """Return the places of the texts that have no value."""
         return [place for place, text in enumerate(texts) if text not in self._values]
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all values."""
-        if self._n_bytes is None:
-            self._n_bytes = sum(map(self._size_of, self._values.values()))
-        return self._n_bytes
-
     def add(self, fresh: Mapping[str, V], most: int) -> None:
         """Add values of texts that are not there; keep at most so many bytes."""
-        n_bytes = self.n_bytes + sum(map(self._size_of, fresh.values()))
-        self._n_bytes = None
-        self._values.update(fresh)
-        while n_bytes > most:
+        for text, value in fresh.items():
+            self._values[text] = value
+            self.n_bytes += self._size_of(value)
+        while self.n_bytes > most:
             _, oldest = self._values.popitem(last=False)
-            n_bytes -= self._size_of(oldest)
-        self._n_bytes = n_bytes
+            self.n_bytes -= self._size_of(oldest)

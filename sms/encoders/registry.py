@@ -1,4 +1,4 @@
-"""The encoders there are, and how a specification becomes one of them.
+"""The encoders there are (`kinds.toml`), and how a specification becomes one of them.
 
 A specification is `KIND[:PATH][,OPTION=VALUE...]`, for example `glove:vectors.txt,pooling=max`.
 Reading one loads nothing: a loader is imported when its encoder is.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sms.encoders import EncoderRuntime
@@ -28,22 +30,24 @@ class Option:
     """One setting of an encoder."""
 
     name: str
-    default: str | None
-    """None if it must be given."""
     summary: str
+    default: str | None = None
+    """None if it must be given."""
     choices: tuple[str, ...] = ()
     """Values, or how they are written; empty if any text will do, such as a path."""
-    pattern: str | None = None
+    pattern: str = ""
     """Regular expression of values that are not written as in `choices`."""
 
-    def check(self, value: str) -> str | None:
-        """Return what a value must be if it is not that, None if it is fine."""
-        if not value:
-            return "a value"
-        fits_pattern = self.pattern is not None and re.fullmatch(self.pattern, value)
-        if not self.choices or value in self.choices or fits_pattern:
-            return None
-        return f"one of {', '.join(self.choices)}"
+    def check(self, kind: str, value: str) -> None:
+        """Raise `ValueError` if an encoder of that kind cannot have this value."""
+        if value and (
+            not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
+        ):
+            return
+        rule = f"one of {', '.join(self.choices)}" if value else "a value"
+        near = difflib.get_close_matches(value, self.choices, n=1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise ValueError(f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,27 @@ class EncoderSpec:
 
     def __post_init__(self) -> None:
         check_no_secrets(self.path)
-        _check_path(self)
-        _check_options(self)
+        kind = self.kind
+        if bool(kind.path) != bool(self.path):
+            got = f"the path {self.path!r}" if self.path else "no path"
+            raise ValueError(f"encoder `{kind.kind}` must be written `{kind.spec}`, got {got}")
+        if _NEXT_OPTION.search(self.path):
+            raise ValueError(
+                f"path of encoder `{kind.kind}` must not hold a comma followed by NAME=, which "
+                f"begins an option, got {self.path!r}; give the file another name"
+            )
+        known = {option.name: option for option in kind.options}
+        for name, value in self.options.items():
+            if name not in known:
+                raise ValueError(
+                    f"encoder `{kind.kind}` has no option `{name}`; {nearest(name, known)}"
+                )
+            known[name].check(kind.kind, value)
+        for name in known.keys() - self.values.keys():
+            raise ValueError(
+                f"encoder `{kind.kind}` needs its option `{name}`, the {known[name].summary}; "
+                f"write `{kind.spec},{name}=...`"
+            )
 
     def __str__(self) -> str:
         path = f":{self.path}" if self.path else ""
@@ -103,120 +126,19 @@ class EncoderSpec:
         return defaults | dict(self.options)
 
 
-_POOLING = Option(
-    name="pooling",
-    default="mean",
-    choices=("mean", "max"),
-    summary="how word vectors become one text vector",
-)
-_BERT_OPTIONS = (
-    Option(
-        name="layers",
-        default="last",
-        choices=("last", "first", "all", "mean:I..J", "concat:I,J,..."),
-        pattern=r"mean:-?\d+\.\.-?\d+|concat:-?\d+(,-?\d+)*",
-        summary="layers of the word vectors; `all` is the mean of all, -1 is the last",
-    ),
-    Option(
-        name="pooling",
-        default="mean",
-        choices=("mean", "max", "cls"),
-        summary="how word pieces become one sentence vector, for cosine",
-    ),
-)
+def _read_kinds() -> dict[str, EncoderKind]:
+    tables = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
+    for kind, table in tables.items():
+        options = (
+            Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
+            for name, own in table.pop("options", {}).items()
+        )
+        vectors = tuple(table.pop("vectors"))
+        tables[kind] = EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
+    return tables
 
 
-def _static(kind: str, summary: str) -> EncoderKind:
-    return EncoderKind(
-        kind=kind,
-        path="PATH",
-        summary=summary,
-        vectors=("words",),
-        loader=f"sms.encoders.static:load_{kind}",
-        options=(_POOLING,),
-        is_static=True,
-    )
-
-
-ENCODERS = {
-    kind.kind: kind
-    for kind in (
-        EncoderKind(
-            kind="minilm",
-            summary="all-MiniLM-L6-v2, weights installed with assay; 384 dimensions",
-            vectors=("words", "sentences"),
-            loader="sms.encoders.bert:load_minilm",
-            options=_BERT_OPTIONS,
-        ),
-        EncoderKind(
-            kind="hf",
-            path="PATH_OR_ID",
-            summary="any BERT-like model of the transformers library",
-            vectors=("words", "sentences"),
-            loader="sms.encoders.hugging_face:load_hf",
-            options=_BERT_OPTIONS,
-        ),
-        EncoderKind(
-            kind="st",
-            path="PATH_OR_ID",
-            summary="any model of the sentence-transformers library",
-            vectors=("sentences",),
-            loader="sms.encoders.sentence_transformer:load_st",
-        ),
-        _static("glove", "GloVe text file, no header line"),
-        _static("word2vec", "word2vec file with a header, text or binary"),
-        _static("fasttext", "fastText .vec text file with a header"),
-        EncoderKind(
-            kind="use",
-            path="PATH_OR_URL",
-            summary="Universal Sentence Encoder, DAN, Transformer or lite; 512 dimensions",
-            vectors=("sentences",),
-            loader="sms.encoders.use:load_use",
-            options=(
-                Option(
-                    name="unit",
-                    default="sentence",
-                    choices=("sentence", "text"),
-                    summary="what is read at once; `text` is for cosine only",
-                ),
-            ),
-            extra="tfhub",
-        ),
-        EncoderKind(
-            kind="elmo",
-            path="PATH_OR_URL",
-            summary="ELMo; 1,024 dimensions by mean, 3,072 by concat",
-            vectors=("words",),
-            loader="sms.encoders.elmo:load_elmo",
-            options=(
-                Option(
-                    name="layers",
-                    default="mean",
-                    choices=("mean", "concat"),
-                    summary="how the three layers become one word vector",
-                ),
-                _POOLING,
-            ),
-            extra="tfhub",
-        ),
-        EncoderKind(
-            kind="infersent",
-            path="PATH",
-            summary="InferSent, a published state dict; 4,096 dimensions",
-            vectors=("sentences",),
-            loader="sms.encoders.infersent:load_infersent",
-            options=(
-                Option(name="vectors", default=None, summary="path of its word vectors"),
-                Option(
-                    name="version",
-                    default="1",
-                    choices=("1", "2"),
-                    summary="1 was trained with GloVe, 2 with fastText",
-                ),
-            ),
-        ),
-    )
-}
+ENCODERS = _read_kinds()
 """Every kind of encoder by name."""
 
 
@@ -234,9 +156,8 @@ def parse_spec(spec: str) -> EncoderSpec:
     """
     head, *settings = _NEXT_OPTION.split(spec)
     kind, _, path = head.partition(":")
-    pairs = [setting.partition("=")[::2] for setting in settings]
-    options = dict(pairs)
-    if len(options) < len(pairs):
+    options = dict(setting.split("=", 1) for setting in settings)
+    if len(options) < len(settings):
         raise ValueError(f"encoder {spec!r} must not give an option twice")
     return EncoderSpec(find_kind(kind), path, options)
 
@@ -276,37 +197,3 @@ def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None)
 def kinds_with(vectors: str) -> str:
     """List how the kinds that give `words` or `sentences` are written."""
     return ", ".join(kind.spec for kind in ENCODERS.values() if vectors in kind.vectors)
-
-
-def _check_path(spec: EncoderSpec) -> None:
-    if bool(spec.kind.path) != bool(spec.path):
-        got = f"the path {spec.path!r}" if spec.path else "no path"
-        raise ValueError(
-            f"encoder `{spec.kind.kind}` must be written `{spec.kind.spec}`, got {got}"
-        )
-    if _NEXT_OPTION.search(spec.path):
-        raise ValueError(
-            f"path of encoder `{spec.kind.kind}` must not hold a comma followed by NAME=, which "
-            f"begins an option, got {spec.path!r}; give the file another name"
-        )
-
-
-def _check_options(spec: EncoderSpec) -> None:
-    known = {option.name: option for option in spec.kind.options}
-    for name, value in spec.options.items():
-        if name not in known:
-            raise ValueError(
-                f"encoder `{spec.kind.kind}` has no option `{name}`; {nearest(name, known)}"
-            )
-        if rule := known[name].check(value):
-            near = difflib.get_close_matches(value, known[name].choices, n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ValueError(
-                f"`{name}` of encoder `{spec.kind.kind}` must be {rule}, got {value!r}{hint}"
-            )
-    for option in spec.kind.options:
-        if option.default is None and option.name not in spec.options:
-            raise ValueError(
-                f"encoder `{spec.kind.kind}` needs its option `{option.name}`, the "
-                f"{option.summary}; write `{spec.kind.spec},{option.name}=...`"
-            )

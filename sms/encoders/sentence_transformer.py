@@ -21,6 +21,7 @@ from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
+    PROBE,
     check_weights,
     find_folder,
     hash_of_model,
@@ -39,8 +40,6 @@ logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
 """Tokens that the library encodes together, padding included, by device."""
-_MOST_SPECIAL = 8
-PROBE = "A probe, of 12 words or so."
 PROBE_ATOL = 1e-5
 """How far this project's vectors may be from the library's before those are taken."""
 
@@ -66,6 +65,7 @@ class LibraryEncoder(ContextualEncoder):
             dimension=model.encode(PROBE, show_progress_bar=False).size,
         )
         self._model = model.to(machine.device, machine.dtype)
+        self._limit = model.max_seq_length or np.inf
         self._batches = Batches(BATCH_TOKENS[machine.device.type])
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
@@ -84,30 +84,19 @@ class LibraryEncoder(ContextualEncoder):
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""
-        is_cut = super().is_cut(texts)
-        limit = self._model.max_seq_length
-        if limit is not None:
-            # no tokeniser makes more tokens than bytes, a few special ones aside
-            long = [
-                k for k, s in enumerate(texts.sentences) if len(s.encode()) + _MOST_SPECIAL > limit
-            ]
-            is_cut[long] = self._lengths(texts, np.array(long, dtype=np.int64)) > limit
-        return is_cut
+        return self._lengths(texts, np.arange(len(texts.sentences))) > self._limit
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
-        sentences = [texts.sentences[k] for k in wanted.tolist()]
-        lengths = self._lengths(texts, wanted)
-        if self._model.max_seq_length is not None:
-            lengths = np.minimum(lengths, self._model.max_seq_length)
+        lengths = np.minimum(self._lengths(texts, wanted), self._limit).astype(np.int64)
         self.counts["tokens"] += int(lengths.sum())
-        vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
+        vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
 
         def compute(batch: np.ndarray) -> None:
             encoded = self._model.encode(
-                [sentences[k] for k in batch.tolist()],
+                [texts.sentences[k] for k in wanted[batch].tolist()],
                 batch_size=batch.size,
                 convert_to_tensor=True,
                 show_progress_bar=False,
@@ -123,25 +112,20 @@ class LibraryEncoder(ContextualEncoder):
         if self._tokenizer is None:
             # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        rows = self._pieces(sentences)
-        if failed := [k for k, row in zip(wanted, rows, strict=True) if row is None]:
-            raise CannotSplit(np.array(failed, dtype=np.int64))
-        return np.array([len(row) for row in rows if row is not None], dtype=np.int64)
+        lengths = np.array([-1 if row is None else len(row) for row in self._pieces(sentences)])
+        if (lengths < 0).any():
+            raise CannotSplit(wanted[lengths < 0])
+        return lengths.astype(np.int64)
 
     def _pieces(self, texts: list[str], **options: bool) -> list[list[int] | None]:
         """Cut texts; None for one that the tokeniser fails on."""
-        tokenizer = self._tokenizer
-        if not texts or tokenizer is None:
-            return []
+        tokenizer: Any = self._tokenizer
         uncut = {"truncation": False, "padding": False, "verbose": False}
         return attempt_each(lambda some: tokenizer(some, **uncut, **options)["input_ids"], texts)
 
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
-    """Load a sentence-transformers model from a folder or by its id on the hub.
-
-    Raises `ValueError` if the model is not there, damaged or of another kind.
-    """
+    """Load a sentence-transformers model from a folder or by its id on the hub."""
     folder = find_folder(path, after="st:")
     machine = Machine.choose(runtime)
     model = _load(folder)
@@ -184,12 +168,10 @@ def _own_encoder(
 ) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
-    if pooling is None:
+    if pooling is None or not getattr(model.tokenizer, "is_fast", False):
         return None
     transformer = model[0].auto_model
     tokenizer = copy.deepcopy(model.tokenizer)  # its cutting off is switched off below
-    if not getattr(tokenizer, "is_fast", False):
-        return None
     longest = longest_sequence(transformer.config, tokenizer)
     layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
 
@@ -207,12 +189,10 @@ def _own_encoder(
     probe = encoder(Machine(torch.device("cpu"), "fp32"))
     vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
     expected = model.encode([PROBE], show_progress_bar=False)
-    if vectors.shape != expected.shape or not np.allclose(
-        vectors, expected, rtol=0, atol=PROBE_ATOL
-    ):
-        logger.warning("%s: its own library gives other vectors; using that", name)
-        return None
-    return encoder(machine)
+    if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
+        return encoder(machine)
+    logger.warning("%s: its own library gives other vectors; using that", name)
+    return None
 
 
 def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,12 @@ from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
-FORMATS = ("glove", "word2vec", "fasttext")
 SHARED_FROM_BYTES = 1 << 22
 """The table of a smaller file is in the memory of each process: there is nothing to gain."""
-_BLOCK_BYTES = 1 << 24
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_LONGEST_LINE = 1 << 20
+_LARGEST = np.finfo(np.float32).max
 _NUMBER_AT_END = re.compile(r" [-+]?[\d.]+(e[-+]?\d+)?$")
+_SYMBOLS = "£€¥₹©®™°"
 
 
 class StaticEncoder:
@@ -47,20 +48,14 @@ class StaticEncoder:
         zero_unknown: bool = False,
     ) -> None:
         self._table = table
-        self._vectors = table.vectors
-        self._name = name
         self._column = f"row:{content_hash or id(self)}"
         self.content_hash = content_hash
         self.pooling = pooling
         self._zero_unknown = zero_unknown
-        self._n_words = self._n_unknown = 0
-
-    @property
-    def signature(self) -> str:
-        """Name, number of words, dimension and what happens to unknown words."""
-        n, d = self._vectors.shape
-        unknown = "zero" if self._zero_unknown else "drop"
-        return f"{self._name}-{n - 1}x{d}|pool:{self.pooling}|oov:{unknown}"
+        n, d = table.vectors.shape
+        unknown = "zero" if zero_unknown else "drop"
+        self.signature = f"{name}-{n - 1}x{d}|pool:{pooling}|oov:{unknown}"
+        self._counts = {"words": 0, "unknown": 0}
 
     def rows_of(self, words: Sequence[str]) -> np.ndarray:
         """Return the row of each word's vector, or -1; int64."""
@@ -72,79 +67,61 @@ class StaticEncoder:
 
     def state(self) -> dict[str, int]:
         """Return how many words that count were asked for so far, and how many are unknown."""
-        return {"words": self._n_words, "unknown": self._n_unknown}
+        return dict(self._counts)
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words of the vocabulary have a vector, bool, (n_words,)."""
-        return self._rows_of_words(texts) >= 0
-
-    def _rows_of_words(self, texts: SegmentedTexts) -> np.ndarray:
-        return texts.vocabulary.column(self._column, self.rows_of)
+        return texts.vocabulary.column(self._column, self.rows_of) >= 0
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Look up the kept words of every sentence."""
-        row_of_word = self._rows_of_words(texts)
-        words = texts.sentence_words
+        vectors, words = self._table.vectors, texts.sentence_words
+        rows = texts.vocabulary.column(self._column, self.rows_of)[words.values]
         kept = texts.is_kept[words.values]
-        rows = row_of_word[words.values]
-        n_kept = words.sums(kept)
-        n_known = words.sums(kept & (rows >= 0))
-        self._n_words += int(n_kept.sum())
-        self._n_unknown += int(n_kept.sum() - n_known.sum())
+        n_kept, n_known = words.sums(kept), words.sums(kept & (rows >= 0))
+        self._counts["words"] += int(n_kept.sum())
+        self._counts["unknown"] += int(n_kept.sum() - n_known.sum())
         if self._zero_unknown:
-            rows = np.where(rows < 0, len(self._vectors) - 1, rows)
+            rows = np.where(rows < 0, len(vectors) - 1, rows)
         used = kept & (rows >= 0)
         weights = words.sums(used)
         sentence_words = Ragged(rows[used], offsets_of(weights))
-        means, largest = pool_rows(
-            self._vectors, sentence_words, with_maximum=self.pooling == "max"
-        )
+        is_max = self.pooling == "max"
+        means, largest = pool_rows(vectors, sentence_words, with_maximum=is_max)
         return EncodedSentences(
-            word_points=self._vectors,
+            word_points=vectors,
             sentence_words=sentence_words,
             sentence_points=means,
             weights=weights,
-            pooled=largest if self.pooling == "max" else means,
+            pooled=largest if is_max else means,
             pooled_weights=weights.astype(np.float64),
             n_kept=n_kept,
             n_known=n_known,
         )
 
 
-_SYMBOLS = "£€¥₹©®™°"
-
-
-def load_glove(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
-    """Read a GloVe text file, see `load_static`."""
-    return load_static(Path(path), "glove", pooling=pooling, zero_unknown=runtime.zero_unknown)
-
-
-def load_word2vec(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
-    """Read a word2vec file, see `load_static`."""
-    return load_static(Path(path), "word2vec", pooling=pooling, zero_unknown=runtime.zero_unknown)
-
-
-def load_fasttext(path: str, *, runtime: EncoderRuntime, pooling: str = "mean") -> StaticEncoder:
-    """Read a fastText `.vec` file, see `load_static`."""
-    return load_static(Path(path), "fasttext", pooling=pooling, zero_unknown=runtime.zero_unknown)
-
-
 def load_static(
-    path: Path, file_format: str, *, pooling: str = "mean", zero_unknown: bool = False
+    file_format: str, path: str, *, runtime: EncoderRuntime, pooling: str = "mean"
 ) -> StaticEncoder:
-    """Read a vector file in one of `FORMATS`, see `StaticEncoder`.
+    """Read a vector file, see `StaticEncoder`.
 
-    `glove` has no header line; the other two have one; `word2vec` may be text or binary. Raises
-    `ValueError` if the file is missing, truncated or not in that format, with its path and line.
+    Of the formats `glove` has no header line; `word2vec`, text or binary, and `fasttext` have one.
+    Raises `ValueError` if the file is missing, truncated or not in that format, with its path and
+    line.
     """
-    table, content_hash = open_table(path, file_format)
+    table, content_hash = open_table(Path(path), file_format)
     return StaticEncoder(
         table,
-        name=f"{file_format}-{path.stem}",
+        name=f"{file_format}-{Path(path).stem}",
         content_hash=content_hash,
         pooling=pooling,
-        zero_unknown=zero_unknown,
+        zero_unknown=runtime.zero_unknown,
     )
+
+
+load_glove, load_word2vec, load_fasttext = (
+    partial(load_static, file_format) for file_format in ("glove", "word2vec", "fasttext")
+)
 
 
 def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
@@ -152,7 +129,8 @@ def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
 
     Raises `ValueError` as `load_static` does.
     """
-    _check_there(path, file_format)
+    if not path.is_file():
+        raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
     content_hash = hash_of_file(path)[:32]
     if path.stat().st_size < SHARED_FROM_BYTES:
         return WordTable.of(*read_vectors(path, file_format)), content_hash
@@ -165,149 +143,107 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
 
     Raises `ValueError` as `load_static` does.
     """
-    _check_there(path, file_format)
-    if file_format == "word2vec" and _is_binary(path):
-        return _read_binary(path)
-    return _read_text(path, has_header=file_format != "glove")
-
-
-def _check_there(path: Path, file_format: str) -> None:
     if not path.is_file():
         raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
-
-
-def _header(path: Path, line: bytes) -> tuple[int, int]:
-    parts = line.split()
-    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) < 1:
-        raise ValueError(
-            f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(line)}; "
-            "a file without a header is read with `glove:`"
-        )
-    return int(parts[0]), int(parts[1])
-
-
-def _is_binary(path: Path) -> bool:
+    if file_format == "glove":
+        return _read_glove(path)
     with path.open("rb") as file:
-        _, dimension = _header(path, file.readline(1 << 16))
-        sample = file.read(1 << 16)
-    parts = sample.partition(b"\n")[0].split()
-    try:
-        [float(part) for part in parts[-dimension:]]
-    except ValueError:
-        return _CONTROL.search(sample) is not None
-    return len(parts) <= dimension and _CONTROL.search(sample) is not None
-
-
-def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
-    """Read word2vec's binary format: header, then word, space, little-endian float32 values."""
-    data = path.read_bytes()
-    end = data.index(b"\n")
-    n_words, dimension = _header(path, data[:end])
-    width = 4 * dimension
-    n_fitting = len(data) // (width + 1)  # whatever the header says
-    words, vectors = [], np.empty((min(n_words, n_fitting), dimension), dtype=np.float32)
-    at = end + 1
-    for row in range(n_words):
-        space = data.find(b" ", at)
-        if space < 0 or space + 1 + width > len(data):
+        header = file.readline(_LONGEST_LINE)
+        parts = header.removeprefix(BOM_UTF8).split()
+        if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) < 1:
             raise ValueError(
-                f"`{path}` must hold {n_words} vectors of {dimension} values, got {row} whole ones "
-                f"before it ends at byte {len(data)}; download it again"
+                f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(header)}; "
+                "a file without a header is read with `glove:`"
             )
-        words.append(data[at:space].lstrip(b"\n").decode("utf-8", errors="replace"))
-        vectors[row] = np.frombuffer(data, dtype="<f4", count=dimension, offset=space + 1)
-        at = space + 1 + width
+        n_words, dimension = map(int, parts)
+        first = file.readline(_LONGEST_LINE)
+        if file_format == "word2vec" and first and _parsed(first, dimension) is None:
+            return _read_binary(path, len(header), n_words, dimension)
+        words, vectors = _read_lines(path, chain([first] if first else [], file), 2, dimension)
+    if words and all(_NUMBER_AT_END.search(word) for word in words):
+        raise ValueError(
+            f"`{path}` must have {dimension} values in a line by its first line, got more: "
+            f"{words[0][:60]!r}; mend the first line"
+        )
+    if n_words != len(words):
+        raise ValueError(
+            f"`{path}` must hold {n_words} vectors by its first line, got {len(words)} before it "
+            f"ends at line {len(words) + 1}; download it again"
+        )
+    return words, vectors
+
+
+def _read_glove(path: Path) -> tuple[list[str], np.ndarray]:
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_LINE).removeprefix(BOM_UTF8)
+        if not first:
+            raise ValueError(f"`{path}` must hold vectors, got an empty file")
+        parts = first.split()
+        if len(parts) == 2 and parts[0].isdigit():
+            raise ValueError(
+                f"`{path}` line 1 looks like a header, got {_shown(first)}; "
+                "read the file with `word2vec:` or `fasttext:`"
+            )
+        if len(parts) < 2:
+            raise ValueError(f"`{path}` line 1 must be a word and its values, got {_shown(first)}")
+        return _read_lines(path, chain([first], file), 1, len(parts) - 1)
+
+
+def _read_lines(
+    path: Path, lines: Iterable[bytes], first_line: int, dimension: int
+) -> tuple[list[str], np.ndarray]:
+    words, rows = [], []
+    for number, line in enumerate(lines, first_line):
+        parsed = _parsed(line, dimension)
+        if parsed is None:
+            raise ValueError(
+                f"`{path}` line {number} must be a word and {dimension} finite values, "
+                f"got {_shown(line)}; download it again"
+            )
+        words.append(parsed[0])
+        rows.append(parsed[1])
+    return words, np.array(rows, dtype=np.float32).reshape(-1, dimension)
+
+
+def _parsed(line: bytes, dimension: int) -> tuple[str, np.ndarray] | None:
+    """Return a line's word, which may hold spaces, and its values; None if there is none."""
+    word, *parts = line.rstrip().rsplit(b" ", dimension)
+    try:
+        values = np.array([float(part) for part in parts if b"_" not in part])
+    except ValueError:
+        return None
+    if values.size != dimension or not (np.abs(values) <= _LARGEST).all():
+        return None
+    return word.strip(b" ").decode("utf-8", errors="replace"), values.astype(np.float32)
+
+
+def _read_binary(path: Path, at: int, n_words: int, dimension: int) -> tuple[list[str], np.ndarray]:
+    """Read what follows the header: each word, a space, and little-endian float32 values."""
+    data = path.read_bytes()
+    promised = f"`{path}` must hold {n_words} vectors of {dimension} values"
+    width = 4 * dimension
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    while len(words) < n_words:
+        start = data.find(b" ", at) + 1
+        if not start or start + width > len(data):
+            raise ValueError(
+                f"{promised}, got {len(words)} whole ones before it ends at byte {len(data)}; "
+                "download it again"
+            )
+        words.append(data[at : start - 1].lstrip(b"\n").decode("utf-8", errors="replace"))
+        rows.append(np.frombuffer(data, dtype="<f4", count=dimension, offset=start))
+        at = start + width
     if data[at:].strip():
         raise ValueError(
-            f"`{path}` must hold {n_words} vectors of {dimension} values by its first line, got "
-            f"{len(data) - at} more bytes after them; download it again"
+            f"{promised} by its first line, got {len(data) - at} more bytes after them; "
+            "download it again"
         )
+    vectors = np.array(rows, dtype=np.float32).reshape(-1, dimension)
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         raise ValueError(f"`{path}` vector {int(bad.argmax()) + 1} must be finite")
     return words, vectors
-
-
-def _read_text(path: Path, *, has_header: bool) -> tuple[list[str], np.ndarray]:
-    with path.open("rb") as file:
-        first = file.readline(1 << 20)
-        if not first:
-            raise ValueError(f"`{path}` must hold vectors, got an empty file")
-        start = len(BOM_UTF8) * first.startswith(BOM_UTF8)
-        first = first[start:]
-        if has_header:
-            n_words, dimension = _header(path, first)
-            first_line = 2
-        else:
-            n_words, dimension = -1, len(first.split()) - 1
-            first_line = 1
-            file.seek(start)
-            if dimension == 1 and first.split()[0].isdigit():
-                raise ValueError(
-                    f"`{path}` line 1 looks like a header, got {_shown(first)}; "
-                    "read the file with `word2vec:` or `fasttext:`"
-                )
-        if dimension < 1:
-            raise ValueError(f"`{path}` line 1 must be a word and its values, got {_shown(first)}")
-        words: list[str] = []
-        blocks = []
-        for lines in _blocks(file):
-            heads, values = _parse_block(path, lines, dimension, first_line + len(words))
-            words += heads
-            blocks.append(values)
-        if has_header and words and all(_NUMBER_AT_END.search(word) for word in words):
-            raise ValueError(
-                f"`{path}` must have {dimension} values in a line by its first line, got more: "
-                f"{words[0][:60]!r}; mend the first line"
-            )
-    vectors = np.concatenate(blocks) if blocks else np.empty((0, dimension), dtype=np.float32)
-    if n_words >= 0 and n_words != len(words):
-        raise ValueError(
-            f"`{path}` must hold {n_words} vectors by its first line, got {len(words)} before it "
-            f"ends at line {first_line + len(words) - 1}; download it again"
-        )
-    return words, vectors
-
-
-def _blocks(file: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while lines := file.readlines(_BLOCK_BYTES):  # type: ignore[attr-defined]
-        yield lines
-
-
-def _parse_block(
-    path: Path, lines: list[bytes], dimension: int, first_line: int
-) -> tuple[list[str], np.ndarray]:
-    heads, numbers = [], []
-    for line in lines:
-        head, _, rest = line.rstrip().partition(b" ")
-        heads.append(head)
-        numbers.append(rest)
-    values = np.empty(0)
-    if all(rest.count(b" ") == dimension - 1 for rest in numbers):
-        with contextlib.suppress(ValueError):  # the line is found below
-            values = np.fromstring(b" ".join(numbers), dtype=np.float64, sep=" ")
-    if values.size != dimension * len(lines) or not _fits_float32(values):
-        # slow and exact: words may hold spaces, or a line is damaged
-        values = np.empty(dimension * len(lines))
-        for k, line in enumerate(lines):
-            parts = line.rstrip().rsplit(b" ", dimension)
-            try:
-                row = [float(part) for part in parts[1:] if b"_" not in part]
-            except ValueError:
-                row = []
-            if len(row) != dimension or not _fits_float32(np.array(row)):
-                raise ValueError(
-                    f"`{path}` line {first_line + k} must be a word and {dimension} finite values, "
-                    f"got {_shown(line)}; download it again"
-                )
-            heads[k] = parts[0].strip(b" ")
-            values[k * dimension : (k + 1) * dimension] = row
-    shaped = values.reshape(len(lines), dimension).astype(np.float32)
-    return [head.decode("utf-8", errors="replace") for head in heads], shaped
-
-
-def _fits_float32(values: np.ndarray) -> bool:
-    return bool((np.abs(values) <= np.finfo(np.float32).max).all())  # NaN is not, either
 
 
 def _shown(line: bytes) -> str:

@@ -10,10 +10,7 @@ import contextlib
 import hashlib
 import importlib
 import os
-import re
-import sys
 import tarfile
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,11 +21,8 @@ from typing import Any
 import numpy as np
 
 from sms.encoders import EncoderRuntime
+from sms.encoders.batches import Batches
 from sms.file_hashes import hash_of_file
-
-# Written to file descriptor 2 before any log level applies, and the absence of CUDA, which
-# `_configure` looks at itself.
-_START_UP_LINE = re.compile(rb"WARNING: All log messages before absl|I\d{4} |E\d{4} .*cuInit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +41,9 @@ class HubModel:
     """What `tensorflow_hub.load` returned, with `signatures` by name; callable or not."""
     tensorflow: ModuleType
 
-    @property
-    def shortages(self) -> tuple[type[Exception], ...]:
-        """What TensorFlow raises where memory is short."""
-        return (self.tensorflow.errors.ResourceExhaustedError,)
+    def batches(self, most: int) -> Batches:
+        """Return what runs it over batches of at most so many words, padding included."""
+        return Batches(most, shortages=(self.tensorflow.errors.ResourceExhaustedError,))
 
     def probe(self, use: str, run: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Return the arrays of a first call, which must be finite float32.
@@ -80,7 +73,16 @@ def load_model(kind: str, path: str, *, published: str, runtime: EncoderRuntime)
     installed, there is no such folder, a download fails, a file is missing or damaged, or a GPU is
     asked for and absent.
     """
-    tensorflow, hub = _start_tensorflow(kind, runtime)
+    with _without_start_up_lines():
+        try:
+            tensorflow = importlib.import_module("tensorflow")
+            hub = importlib.import_module("tensorflow_hub")
+        except ImportError as error:
+            raise ValueError(
+                f"encoder `{kind}` needs TensorFlow ({_first_line(error)}); "
+                "pip install 'assay[tfhub]'"
+            ) from error
+        _configure(tensorflow, runtime)
     is_url = path.startswith(("http://", "https://"))
     folder = _downloaded(kind, path, hub) if is_url else Path(path).expanduser()
     if not (folder / "saved_model.pb").is_file():
@@ -99,39 +101,19 @@ def load_model(kind: str, path: str, *, published: str, runtime: EncoderRuntime)
     return HubModel(name, path, folder, _hash_of(folder), loaded, tensorflow)
 
 
-def _start_tensorflow(kind: str, runtime: EncoderRuntime) -> tuple[ModuleType, ModuleType]:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
-    with without_start_up_lines():
-        try:
-            tensorflow = importlib.import_module("tensorflow")
-            hub = importlib.import_module("tensorflow_hub")
-        except ImportError as error:
-            raise ValueError(
-                f"encoder `{kind}` needs TensorFlow ({_first_line(error)}); "
-                "pip install 'assay[tfhub]'"
-            ) from error
-        _configure(tensorflow, runtime)
-    return tensorflow, hub
-
-
 @contextlib.contextmanager
-def without_start_up_lines() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2 and then pass on all but start-up lines."""
-    sys.stderr.flush()
+def _without_start_up_lines() -> Iterator[None]:
+    """Drop what TensorFlow writes to file descriptor 2 as it starts; errors are exceptions."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held, warnings.catch_warnings():
+    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
-        os.dup2(held.fileno(), 2)
+        os.dup2(nowhere.fileno(), 2)
         try:
             yield
         finally:
-            sys.stderr.flush()
             os.dup2(stderr, 2)
             os.close(stderr)
-            held.seek(0)
-            for line in held:
-                if not _START_UP_LINE.match(line):
-                    os.write(2, line)
 
 
 def _configure(tensorflow: ModuleType, runtime: EncoderRuntime) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sms.encoders.contextual import Counted, count_words
-from sms.encoders.pieces import PieceCutter, SentencePieces, Windows
+from sms.encoders.pieces import PieceCutter, Windows
 from sms.ragged import offsets_of, ranges
 from sms.text import SegmentedTexts
 
@@ -49,7 +49,17 @@ class TokenPlanner:
         """Cut the sentences of these numbers; `kept` says which of their words need a vector."""
         pieces = self.cutter.cut(texts, wanted, self.max_pieces)
         windows = pieces.windows(self.max_pieces)
-        return SentenceTokens.of(pieces, windows, np.flatnonzero(kept), self.cutter)
+        first, count = pieces.first[kept], pieces.count[kept]
+        window = np.searchsorted(windows.first, first, side="right") - 1
+        first = first - windows.first[window]
+        return SentenceTokens(
+            ids=pieces.ids.values,
+            windows=windows,
+            lengths=windows.lengths + self.cutter.n_special,
+            word_first=first,
+            word_count=np.minimum(count, windows.lengths[window] - first),
+            words_of_window=np.searchsorted(window, np.arange(windows.first.size + 1)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +77,6 @@ class SentenceTokens:
     """Pieces of every kept word."""
     words_of_window: np.ndarray
     """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
-
-    @classmethod
-    def of(
-        cls, pieces: SentencePieces, windows: Windows, kept: np.ndarray, cutter: PieceCutter
-    ) -> SentenceTokens:
-        """Lay out windows, with the words of these numbers."""
-        first, count = pieces.first[kept], pieces.count[kept]
-        window = np.searchsorted(windows.first, first, side="right") - 1
-        relative = first - windows.first[window]
-        return cls(
-            pieces.ids.values,
-            windows,
-            windows.lengths + cutter.n_special,
-            relative,
-            np.minimum(count, windows.lengths[window] - relative),
-            np.searchsorted(window, np.arange(windows.first.size + 1)),
-        )
 
     def block(self, chosen: np.ndarray, cutter: PieceCutter) -> Block:
         """Lay out the tokens of some windows and say which are those of kept words."""

@@ -41,7 +41,7 @@ _TIMEOUT_S = 60  # until another process has written its batch
 
 def key_of(rules: str, sentence: str) -> bytes:
     """Return what a sentence is filed under: a hash of the text rules' signature and of it."""
-    return hashlib.blake2b(f"{rules}\n{sentence}".encode(), digest_size=16).digest()
+    return _hash(f"{rules}\n{sentence}".encode(), 16)
 
 
 class VectorCache:
@@ -53,8 +53,7 @@ class VectorCache:
 
     def __init__(self, folder: str, *, owner: str, dimension: int) -> None:
         text = "\n".join([str(FORMAT), *map(_version_of, LIBRARIES), owner])
-        name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        self._path = Path(folder).expanduser() / f"{name}.sqlite"
+        self._path = Path(folder).expanduser() / f"{_hash(text.encode(), 16).hex()}.sqlite"
         self._dimension = dimension
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,12 +72,11 @@ class VectorCache:
             with closing(self._connected()) as database:
                 for place, key in enumerate(keys):
                     row = database.execute(query, (key,)).fetchone()
-                    size = int(n_words[place]) * self._dimension
-                    if row is None or row[1] != _checksum(key, row[0]):
+                    if row is None or row[1] != _hash(key + row[0], 8):
                         continue
-                    values = np.frombuffer(row[0], dtype=np.float32)
-                    if values.size == size + self._dimension:
-                        vectors[place] = values[:size].reshape(-1, self._dimension), values[size:]
+                    values = np.frombuffer(row[0], dtype=np.float32).reshape(-1, self._dimension)
+                    if len(values) == n_words[place] + 1:
+                        vectors[place] = values[:-1], values[-1]
         except sqlite3.Error as error:
             logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
         return vectors
@@ -86,7 +84,7 @@ class VectorCache:
     def write(self, entries: Mapping[bytes, SentenceVectors]) -> None:
         """Write the vectors of a batch, all of them or none."""
         blobs = ((key, words.tobytes() + own.tobytes()) for key, (words, own) in entries.items())
-        rows = ((key, blob, _checksum(key, blob)) for key, blob in blobs)
+        rows = ((key, blob, _hash(key + blob, 8)) for key, blob in blobs)
         try:
             with closing(self._connected()) as database, database:
                 database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
@@ -106,5 +104,5 @@ def _version_of(library: str) -> str:
         return "none"
 
 
-def _checksum(key: bytes, vectors: bytes) -> bytes:
-    return hashlib.blake2b(key + vectors, digest_size=8).digest()
+def _hash(content: bytes, n_bytes: int) -> bytes:
+    return hashlib.blake2b(content, digest_size=n_bytes).digest()

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -24,7 +25,6 @@ from sms.naming import cache_folder
 _FORMAT = 1
 """Part of every folder's name: another format finds nothing rather than something wrong."""
 _ARRAYS = ("vectors", "keys", "rows")
-_SUM = "sum"
 _KEY_BYTES = 16
 
 logger = logging.getLogger(__name__)
@@ -65,13 +65,16 @@ def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) ->
     """
     folder = cache_folder() / "vectors" / f"{name}-{_FORMAT}"
     try:
-        if (shared := _mapped(folder)) is not None:
-            return shared
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):  # one process reads the text, the others wait
-            if (shared := _mapped(folder)) is None:
-                _write(WordTable.of(*read()), folder)
-                shared = _mapped(folder)
+        if not _is_whole(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{folder}.lock"):  # one process reads the text, the others wait
+                if not _is_whole(folder):
+                    _write(WordTable.of(*read()), folder)
+        # Copy on write: nobody writes, so no page is copied; and compiled code needs no second
+        # variant for arrays that are read-only.
+        return WordTable(
+            *(np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _ARRAYS)
+        )
     except OSError as error:
         logger.warning(
             "every worker keeps its own copy of the word vectors, since %s cannot be used (%s); "
@@ -79,8 +82,7 @@ def shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) ->
             folder.parent,
             error,
         )
-        shared = None
-    return WordTable.of(*read()) if shared is None else shared
+    return WordTable.of(*read())
 
 
 def _write(table: WordTable, folder: Path) -> None:
@@ -90,26 +92,17 @@ def _write(table: WordTable, folder: Path) -> None:
         aside.mkdir()
         for name in _ARRAYS:
             np.save(aside / f"{name}.npy", getattr(table, name))
-        (aside / _SUM).write_text(_sum_of(aside))
+        (aside / "sum").write_text(_sum_of(aside))
         shutil.rmtree(folder, ignore_errors=True)  # it is damaged if it is there
         aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _mapped(folder: Path) -> WordTable | None:
-    """Map the arrays of a folder into memory; None where there is none, or a damaged one."""
-    try:
-        if (folder / _SUM).read_text() != _sum_of(folder):
-            return None
-    except FileNotFoundError:
-        return None
-    # Copy on write: nobody writes, so no page is copied; and compiled code needs no second variant
-    # for arrays that are read-only.
-    arrays = (
-        np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in _ARRAYS
-    )
-    return WordTable(*map(np.asarray, arrays))
+def _is_whole(folder: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return (folder / "sum").read_text() == _sum_of(folder)
+    return False
 
 
 def _sum_of(folder: Path) -> str:

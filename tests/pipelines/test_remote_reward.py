@@ -32,11 +32,12 @@ def remote(ray, here):
         yield remote
 
 
-def test_remote_rewards_are_those_of_this_process(remote, here):
+def test_remote_rewards_are_those_of_this_process(ray, remote, here):
     expected = here(CANDIDATES, references=REFERENCES)
     assert remote(CANDIDATES, references=REFERENCES) == expected
+    assert ray.get([remote.start(CANDIDATES, REFERENCES) for _ in range(3)]) == [expected] * 3
     assert (remote.bounds, remote.undefined, remote.__name__) == ((0.0, 1.0), 0.0, "sms")
-    assert remote.counters()["undefined"] == 1
+    assert remote.counters()["undefined"] == 4
 
 
 def test_remote_reward_is_called_as_trl_does(remote, here):
@@ -48,11 +49,6 @@ def test_remote_reward_is_called_as_trl_does(remote, here):
         trainer_state=(cannot_be_sent for cannot_be_sent in ()),
     )
     assert rewards == here(CANDIDATES, references=REFERENCES)
-
-
-def test_learner_goes_on_while_rewards_are_computed(ray, remote, here):
-    pending = [remote.start(CANDIDATES, REFERENCES) for _ in range(3)]
-    assert ray.get(pending) == [here(CANDIDATES, REFERENCES)] * 3
 
 
 def test_without_a_cluster_says_what_to_do(monkeypatch, ray):

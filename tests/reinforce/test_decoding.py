@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pytest
 import torch
 
 from reinforce.decoding import BeamConfig, beam_search, draw
@@ -17,29 +16,14 @@ def encoded_by(summariser, documents):
         return batch, summariser.module.encode(**batch.inputs)
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-def test_beam_scores_equal_rescoring(blocks):
-    summariser = make_summariser(seed=3)
-    batch, encoded = encoded_by(summariser, make_documents(4))
-    config = BeamConfig(width=3, blocks_trigrams=blocks)
-    found = beam_search(summariser.module, encoded, config, 8)
-    with torch.no_grad():
-        (logs,) = summariser.module(**batch.inputs, targets=[found.words])
-    counted = found.words != PAD
-    expected = torch.where(counted, logs, 0.0).sum(1)
-    torch.testing.assert_close(found.log_probability, expected, atol=1e-4, rtol=1e-5)
-    torch.testing.assert_close(found.score, expected / counted.sum(1), atol=1e-4, rtol=1e-5)
-
-
 def test_wide_beam_finds_the_best_of_all_summaries():
     summariser = make_summariser(seed=1, hidden=4)
     with torch.no_grad():  # the end is likely enough to come early
         summariser.module.output.bias[END] += 3.0
     _, encoded = encoded_by(summariser, make_documents(1))
     n_words = encoded.n_extended
-    found = beam_search(
-        summariser.module, encoded, BeamConfig(width=n_words, blocks_trigrams=False), 2
-    )
+    config = BeamConfig(width=n_words, blocks_trigrams=False)
+    found = beam_search(summariser.module, encoded, config, 2)
     every = [(END, PAD), *((word, END) for word in range(n_words) if word not in (PAD, END))]
     targets = torch.tensor(every)
     rows = encoded.rows(torch.zeros(len(every), dtype=torch.long))
@@ -47,7 +31,8 @@ def test_wide_beam_finds_the_best_of_all_summaries():
         logs = summariser.module.log_probabilities(rows, targets)
     counted = targets != PAD
     scores = torch.where(counted, logs, 0.0).sum(1) / counted.sum(1)
-    assert float(found.score) == pytest.approx(float(scores.max()), abs=1e-5)
+    best = every[int(scores.argmax())]
+    assert found[0].tolist() == [word for word in best if word != PAD]
 
 
 def test_blocked_trigrams_do_not_come_back():
@@ -55,15 +40,12 @@ def test_blocked_trigrams_do_not_come_back():
     with torch.no_grad():
         summariser.module.output.bias[END] = -100.0
     _, encoded = encoded_by(summariser, make_documents(3))
-    free = beam_search(summariser.module, encoded, BeamConfig(width=2, blocks_trigrams=False), 30)
-    config = BeamConfig(width=2, blocks_trigrams=True)
-    blocked = beam_search(summariser.module, encoded, config, 30)
-    rates = [
-        max(repetition_rate([str(word) for word in row]) for row in found.words.tolist())
-        for found in (free, blocked)
-    ]
-    assert rates[0] > 0.0
-    assert rates[1] == 0.0
+    rates = []
+    for blocks in (False, True):
+        config = BeamConfig(width=2, blocks_trigrams=blocks)
+        found = beam_search(summariser.module, encoded, config, 30)
+        rates.append(max(repetition_rate(list(map(str, row))) for row in found.tolist()))
+    assert rates[0] > rates[1] == 0.0
 
 
 def test_draws_follow_the_probabilities():
@@ -83,8 +65,3 @@ def test_greedy_and_drawn_at_once_are_those_one_by_one(summariser, documents):
     assert [each.shape for each in drawn] == [greedy.shape] * 2
     every = [greedy, *drawn]
     assert not any(torch.equal(one, other) for one, other in itertools.combinations(every, 2))
-
-
-def test_wrong_beam_rejected():
-    with pytest.raises(ValueError, match="`width` must be at least 1, got 0"):
-        BeamConfig(width=0, blocks_trigrams=False)

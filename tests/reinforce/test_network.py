@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from reinforce.network import BothWays, NetworkConfig, PointerGenerator
+from reinforce.network import BothWays
 from reinforce.words import PAD, START, UNK
 from tests.reinforce.conftest import make_documents, make_summariser
 
@@ -97,14 +97,9 @@ def test_both_ways_matches_bidirectional_lstm():
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "rule"),
-    [("n_hidden", 0, "at least 1, got 0"), ("dropout", 1.0, r"in \[0, 1\), got 1")],
+    ("wrong", "rule"),
+    [({"n_layers": 0}, "at least 1, got 0"), ({"dropout": 1.0}, r"in \[0, 1\), got 1")],
 )
-def test_wrong_size_rejected(field, value, rule):
-    with pytest.raises(ValueError, match=f"`{field}` must be {rule}"):
-        PointerGenerator(
-            NetworkConfig(
-                **{"n_words": 10, "n_dimensions": 8, "n_hidden": 8, "n_layers": 2, "dropout": 0.0}
-                | {field: value}
-            )
-        )
+def test_wrong_size_rejected(wrong, rule):
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be {rule}"):
+        make_summariser(**wrong)

@@ -12,7 +12,7 @@ from reffree.loop import Ranks
 from reffree.pairs import Pair, as_table
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import StageJob, learn_stage
-from reinforce.stages import LikelihoodStage, MixedStage, without_dropout
+from reinforce.stages import LikelihoodStage, MixedStage
 from tests.reinforce.conftest import make_documents, make_summariser, reward_config, stage_config
 
 CONFIG = stage_config(
@@ -74,11 +74,25 @@ class CountedReward:
         return parts["shared"].tolist()
 
 
+def plain(summariser, n_steps=10, config=CONFIG):
+    """Settings of a stage in this process, for batches that are handed in."""
+    return {
+        "summariser": summariser,
+        "config": config,
+        "buckets": {},
+        "n_steps": n_steps,
+        "device": "cpu",
+        "ranks": Ranks(),
+    }
+
+
 def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, start=None, **options):
     return MixedStage(
-        summariser, config, {}, n_steps, reward_config(**options), reward, device="cpu",
-        ranks=Ranks(), start=start,
-    )  # fmt: skip
+        **plain(summariser, n_steps, config),
+        reward_config=reward_config(**options),
+        reward=reward,
+        start=None if start is None else start.module.eval(),
+    )
 
 
 def batch_of(summariser, n=4):
@@ -86,18 +100,24 @@ def batch_of(summariser, n=4):
     return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
 
 
-def test_likelihood_overfits_twenty_pairs_to_nothing():
-    summariser = make_summariser(hidden=24)
-    stage = LikelihoodStage(summariser, CONFIG, {}, 120, device="cpu", ranks=Ranks())
+def learn(stage, summariser, batch, n_steps):
+    """Take some steps; return the mean loss of each."""
     optimiser, _ = stage.optimiser(summariser.module)
-    batch = batch_of(summariser, 20)
-    for step in range(120):
+    losses = []
+    for step in range(n_steps):
         part = stage.loss(summariser.module, batch, step)
         (part.total / part.n_terms).backward()
         torch.nn.utils.clip_grad_norm_(summariser.module.parameters(), CONFIG.max_norm)
         optimiser.step()
         optimiser.zero_grad()
-    assert float(part.total.detach()) / part.n_terms < 0.02
+        losses.append(float(part.total.detach()) / part.n_terms)
+    return losses
+
+
+def test_likelihood_overfits_twenty_pairs_to_nothing():
+    summariser = make_summariser(hidden=24)
+    stage = LikelihoodStage(**plain(summariser, 120, CONFIG))
+    assert learn(stage, summariser, batch_of(summariser, 20), 120)[-1] < 0.02
     # The names, which no vocabulary has, are copied, and so are those of documents never seen.
     others = make_documents(24)[20:]
     unseen = summariser.batch(others, [one.references[0] for one in others], "cpu")
@@ -121,14 +141,9 @@ def test_mixed_stage_raises_the_reward():
     torch.manual_seed(0)
     summariser, reward = make_summariser(hidden=16), CountedReward()
     stage = mixed_stage(summariser, reward, gamma_first=1.0, gamma_last=1.0)
-    optimiser, _ = stage.optimiser(summariser.module)
     batch = batch_of(summariser, 16)
     before = -float(stage.validation_loss(summariser.module, batch).total)
-    for step in range(40):
-        part = stage.loss(summariser.module, batch, step)
-        (part.total / part.n_terms).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+    learn(stage, summariser, batch, 40)
     after = -float(stage.validation_loss(summariser.module, batch).total)
     assert after > before + 2.0  # of 16 at most
 
@@ -163,39 +178,21 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
     assert float(part.total.detach()) == pytest.approx(total, rel=1e-5)
 
 
-def test_probabilities_of_what_was_drawn_have_no_dropout():
-    summariser = make_summariser(dropout=0.6)
-    batch = batch_of(summariser)
-    drawn = summariser.greedy(batch)
-    found = []
-    summariser.module.train()
-    with without_dropout(summariser.module):
-        found = [summariser.module(**batch.inputs, targets=[drawn])[0] for _ in range(2)]
-    assert all(part.training for part in summariser.module.modules())
-    assert summariser.module.decoder.dropout == 0.6
-    again = summariser.module(**batch.inputs, targets=[drawn])[0]
-    summariser.module.eval()
-    expected = summariser.module(**batch.inputs, targets=[drawn])[0]
-    assert torch.equal(found[0], expected)
-    assert torch.equal(found[1], expected)
-    assert not torch.equal(again, expected)
-
-
 def test_policy_of_a_step_has_no_dropout():
     """The mean surprise of a step is that of the drawn words without dropout."""
     summariser = make_summariser(dropout=0.6)
     batch = batch_of(summariser)
     torch.manual_seed(3)
     figures = mixed_stage(summariser, CountedReward()).loss(summariser.module, batch, 0).figures
+    assert all(part.training for part in summariser.module.modules())
+    assert summariser.module.decoder.dropout == 0.6
     torch.manual_seed(3)
     summariser.module.eval()
     _, (drawn,) = summariser.greedy_and_drawn(batch, 1)
     (logs,) = summariser.module(**batch.inputs, targets=[drawn])
-    total, n = figures["entropy"]
-    assert total == pytest.approx(
-        -float(logs[summariser.is_counted(drawn)].detach().sum()), rel=1e-5
-    )
-    assert n == int(summariser.is_counted(drawn).sum())
+    is_counted = summariser.is_counted(drawn)
+    surprise = -float(logs[is_counted].detach().sum())
+    assert figures["entropy"] == (pytest.approx(surprise, rel=1e-5), int(is_counted.sum()))
 
 
 def test_leash_adds_the_divergence_from_the_start():
@@ -224,7 +221,7 @@ def test_leash_adds_the_divergence_from_the_start():
 def test_control_learns_from_the_likelihood_alone(summariser):
     reward, batch = CountedReward(), batch_of(summariser)
     control = mixed_stage(summariser, reward, gamma_first=0.0, gamma_last=0.0)
-    likelihood = LikelihoodStage(summariser, CONFIG, {}, 10, device="cpu", ranks=Ranks())
+    likelihood = LikelihoodStage(**plain(summariser, 10, CONFIG))
     first, second = (stage.loss(summariser.module, batch, 0) for stage in (control, likelihood))
     assert torch.equal(first.total, second.total)
     assert not reward.sizes
@@ -237,7 +234,7 @@ def test_rate_stays_or_falls_to_nothing(summariser):
     rates = {}
     for is_decaying in (False, True):
         config = replace(CONFIG, is_decaying=is_decaying)
-        stage = LikelihoodStage(summariser, config, {}, 4, device="cpu", ranks=Ranks())
+        stage = LikelihoodStage(**plain(summariser, 4, config))
         optimiser, schedule = stage.optimiser(summariser.module)
         rates[is_decaying] = []
         for _ in range(5):
@@ -270,27 +267,14 @@ def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
     assert (state.step, state.best_loss) == (whole_state.step, whole_state.best_loss)
 
 
-def test_documents_have_all_their_references(tmp_path):
-    documents = [replace_references(one, ("A b.", "C d.")) for one in make_documents(3)]
-    folder = write_pairs(tmp_path / "pairs", documents, [0] * 6)
-    found = list(read_documents(sorted(folder.glob("*.arrow"))))
-    assert sorted(found, key=lambda one: one.document_id) == documents
-    assert [found[0].reference(epoch) for epoch in range(3)] == ["A b.", "C d.", "A b."]
-
-
-def replace_references(document, references):
-    return type(document)(document.document_id, document.source, references)
-
-
-def test_order_of_an_epoch_follows_from_the_seed(pairs):
-    paths = sorted(pairs.glob("train-*.arrow"))
-
-    def order(**options):
-        return [one.document_id for one in read_documents(paths, **options)]
-
-    assert order(seed=1, epoch=0) == order(seed=1, epoch=0)
-    assert order(seed=1, epoch=0) != order(seed=1, epoch=1)
-    assert sorted(order(seed=1)) == sorted(order())
+def test_order_of_an_epoch_follows_from_the_seed(tmp_path):
+    references = "A b.", "C d."
+    documents = [replace(one, references=references) for one in make_documents(8)]
+    paths = list(write_pairs(tmp_path / "pairs", documents, [0] * 16).glob("*.arrow"))
+    first, again, other = (list(read_documents(paths, seed=1, epoch=e)) for e in (0, 0, 1))
+    assert first == again != other
+    assert sorted(first, key=lambda one: one.document_id) == documents
+    assert [first[0].reference(epoch) for epoch in range(3)] == ["A b.", "C d.", "A b."]
 
 
 def test_processes_share_every_batch():

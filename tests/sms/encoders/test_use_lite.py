@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import math
 import os
@@ -12,23 +13,17 @@ import numpy as np
 import pytest
 
 from sms.encoders import EncoderRuntime
-from sms.encoders.use import load_use
-from sms.encoders.use_lite import read_pieces
+from sms.encoders.use import load_use, read_pieces
+from tests.sms.encoders.test_use import save_old_module
 
 RUNTIME = EncoderRuntime(device="cpu")
 D = 16
 TEXTS = ["The cat sat.", "a  cat\nsat on it", "Dogs 犬 ran", "x", "a </s> cat<s>"]
 CONTROLS = {"<s>", "</s>"}
-PIECES = (
-    [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
-    + [
-        (piece, -float(k + 1))
-        for k, piece in enumerate(
-            ["▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he", "D"]
-        )
-    ]
-    + [(letter, -12.0) for letter in "abdefgimnoprstx.</>"]
-)
+LIKELY = ["▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he", "D"]
+PIECES = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
+PIECES += [(piece, -1.0 - k) for k, piece in enumerate(LIKELY)]
+PIECES += [(letter, -12.0) for letter in "abdefgimnoprstx.</>"]
 
 
 def segmented(text, pieces=PIECES):
@@ -37,14 +32,11 @@ def segmented(text, pieces=PIECES):
     numbers = {piece: k for k, (piece, _) in enumerate(pieces) if piece not in CONTROLS}
     worst = min(score for _, score in pieces) - 10
     best = [(0.0, [])] + [(-math.inf, [])] * len(text)
-    for end in range(1, len(text) + 1):
-        for start in range(end):
-            number = numbers.get(text[start:end], 0 if end - start == 1 else None)
-            if number is None:
-                continue
+    for start, end in itertools.combinations(range(len(text) + 1), 2):
+        number = numbers.get(text[start:end], 0 if end - start == 1 else None)
+        if number is not None:
             score = best[start][0] + (worst if number == 0 else pieces[number][1])
-            if score > best[end][0]:
-                best[end] = (score, [*best[start][1], number])
+            best[end] = max(best[end], (score, [*best[start][1], number]), key=lambda one: one[0])
     ids = best[-1][1]
     return [own for k, own in enumerate(ids) if own or not k or ids[k - 1]]
 
@@ -63,22 +55,14 @@ def write_pieces(path, pieces):
 
 def save_module(tf, folder, outputs_of):
     """Save what makes vectors of the placeholders `values` and `indices` as a module."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        values = v1.placeholder(tf.int64, [None], name="lite_values")
-        indices = v1.placeholder(tf.int64, [None, 2], name="lite_indices")
-        shape = v1.placeholder(tf.int64, [2], name="lite_shape")
-        vectors = outputs_of(values, indices)
-        session.run(v1.global_variables_initializer())
-        info = v1.saved_model.build_tensor_info
-        inputs = {"values": values, "indices": indices, "dense_shape": shape}
-        signature = v1.saved_model.build_signature_def(
-            {name: info(own) for name, own in inputs.items()}, {"default": info(vectors)}
-        )
-        builder = v1.saved_model.Builder(str(folder))
-        builder.add_meta_graph_and_variables(session, [], {"default": signature})
-        builder.save()
-    (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
+    save_old_module(
+        tf,
+        folder,
+        lambda values, indices, dense_shape: outputs_of(values, indices),
+        values=(tf.int64, [None]),
+        indices=(tf.int64, [None, 2]),
+        dense_shape=(tf.int64, [2]),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +78,10 @@ def module(tf, tmp_path_factory):
     return folder, table
 
 
-def test_pieces_are_the_likeliest(tmp_path):
-    write_pieces(tmp_path / "pieces.model", PIECES)
-    tokenizer = read_pieces(tmp_path / "pieces.model")
-    for text in TEXTS:
-        assert tokenizer.encode(text).ids == segmented(text)
-
-
-def test_vectors_match_the_pieces_of_each_text(module):
+def test_vectors_match_the_likeliest_pieces_of_each_text(module):
     folder, table = module
+    tokenizer = read_pieces(folder / "assets" / "pieces.model")
+    assert [tokenizer.encode(text).ids for text in TEXTS] == list(map(segmented, TEXTS))
     embed = load_use(str(folder), runtime=RUNTIME)._embed
     expected = [table[segmented(text)].mean(axis=0) for text in TEXTS]
     np.testing.assert_allclose(embed(TEXTS), expected, atol=1e-6)
