@@ -12,6 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from tests.fuzzing.model_cases import sound_models
 
 from reffree.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from reffree.scorer import load_scorer
@@ -19,8 +20,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.hugging_face import load_hf
 from sms.encoders.infersent import load_infersent
 from sms.encoders.sentence_transformer import load_st
-from tests.fuzzing.cases import write_vectors
-from tests.fuzzing.model_cases import sound_models
+from tests.fuzzing.sound import write_vectors
 from tests.rare import run
 
 RUNTIME = EncoderRuntime(device="cpu")

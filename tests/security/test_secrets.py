@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fuzzing.folder_cases import sound_lines
 
 from sms.urls import SECRET_VARIABLES, check_no_secrets, redacted
-from tests.fuzzing.cases import write_vectors
-from tests.fuzzing.folder_cases import sound_lines
+from tests.fuzzing.sound import write_vectors
 from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
