@@ -211,44 +211,11 @@ def test_few_blocks_do_not_run():
 
 # What is made of a page
 
-EXAMPLE = """
-<!-- not run: needs a GPU -->
-```sh
-assay score --device cuda
-```
-
-```sh
-printf 'one 0.5010\\n'
-```
-
-```text
-one 0.5011
-```
-
-<!-- slow -->
-```python
-print(1)
-```
-"""
-
-
-def test_marks_and_output_are_read():
-    first, second, third = blocks_of(EXAMPLE)
-    assert (first.marks, first.printed) == ({"not run": "needs a GPU"}, None)
-    assert (second.marks, second.printed) == ({}, "one 0.5011\n")
-    assert "slow" in third.marks
-
 
 @pytest.mark.parametrize("text", ["```\nassay score\n```", "Text.\n\n    assay score\n"])
 def test_block_that_would_never_run_rejected(text):
     with pytest.raises(AssertionError, match="language"):
         blocks_of(text)
-
-
-def test_commands_are_cut_as_a_shell_does():
-    text = "assay a \\\n--b c\n# not this\ncat > f <<'EOF'\nx\ny\nEOF\nassay d\n"
-    commands = ["assay a  --b c", "cat > f <<'EOF'\nx\ny\nEOF", "assay d"]
-    assert list(commands_of(text)) == commands
 
 
 @pytest.mark.parametrize(
