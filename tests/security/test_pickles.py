@@ -61,25 +61,8 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def model(models, tmp_path):
-    """A function that copies a model of a kind, without its weights, and returns its folder."""
-
-    def copy(kind):
-        folder = Path(shutil.copytree(models / kind, tmp_path / "model"))
-        (folder / "model.safetensors").unlink(missing_ok=True)
-        return folder
-
-    return copy
-
-
-def write_json(path, **values):
-    """Write a JSON file, or change values of one that is there."""
-    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(before | values), encoding="utf-8")
-
-
-def refused(kind, folder):
-    with pytest.raises(ValueError, match="must hold a "):
-        LOADERS[kind](str(folder), runtime=RUNTIME)
+    """A function that copies a model of a kind and returns its folder."""
+    return lambda kind: Path(shutil.copytree(models / kind, tmp_path / "model"))
 
 
 def plain_pickle(mark):
@@ -131,63 +114,73 @@ def test_no_loader_is_told_to_trust_a_file():
     assert not [file for file in files if TRUSTING.search(file.read_text("utf-8"))]
 
 
-@each_pickle
-@pytest.mark.parametrize("kind", ["hf", "st"])
-def test_weights_of_transformers(model, mark, kind, data):
-    folder = model(kind)
-    (folder / "pytorch_model.bin").write_bytes(data(mark))
-    refused(kind, folder)
+def change_json(path, change):
+    values = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    change(values)
+    path.write_text(json.dumps(values), encoding="utf-8")
 
 
-@each_pickle
-def test_shards_of_weights(model, mark, data):
-    folder = model("hf")
-    shard = "pytorch_model-00001-of-00001.bin"
-    weights = {"embeddings.word_embeddings.weight": shard}
-    write_json(folder / "pytorch_model.bin.index.json", metadata={}, weight_map=weights)
-    (folder / shard).write_bytes(data(mark))
-    refused("hf", folder)
+def weights(folder):
+    (folder / "model.safetensors").unlink()
+    return folder / "pytorch_model.bin"
 
 
-def with_module(models, tmp_path, kind):
-    """Copy a model of sentence-transformers and add a third module to it."""
-    folder = Path(shutil.copytree(models / "st", tmp_path / "model"))
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    modules.append({"idx": 2, "name": "2", "path": "own", "type": kind})
-    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+def shard_of_weights(folder):
+    shard = weights(folder).with_name("pytorch_model-00001-of-00001.bin")
+    listed = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": shard.name}}
+    change_json(folder / "pytorch_model.bin.index.json", lambda index: index.update(listed))
+    return shard
+
+
+def add_module(folder, kind):
+    """Add a third module to a model of sentence-transformers; return its folder."""
+    third = {"idx": 2, "name": "2", "path": "own", "type": kind}
+    change_json(folder / "modules.json", lambda modules: modules.append(third))
     (folder / "own").mkdir()
-    return folder
+    return folder / "own"
+
+
+def later_module(folder):
+    own = add_module(folder, "sentence_transformers.base.modules.dense.Dense")
+    activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    sizes = {"in_features": 32, "out_features": 4, "bias": True}
+    change_json(own / "config.json", lambda settings: settings.update(sizes | activation))
+    return own / "pytorch_model.bin"
 
 
 @each_pickle
-def test_later_module_of_sentence_transformers(models, tmp_path, mark, data):
-    kind = "sentence_transformers.base.modules.dense.Dense"
-    folder = with_module(models, tmp_path, kind)
-    activation = "torch.nn.modules.activation.Tanh"
-    sizes = {"in_features": 32, "out_features": 4, "bias": True}
-    write_json(folder / "own" / "config.json", activation_function=activation, **sizes)
-    (folder / "own" / "pytorch_model.bin").write_bytes(data(mark))
-    refused("st", folder)
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [("hf", weights), ("st", weights), ("hf", shard_of_weights), ("st", later_module)],
+)
+def test_model(model, mark, kind, place, data):
+    folder = model(kind)
+    place(folder).write_bytes(data(mark))
+    with pytest.raises(ValueError, match="must hold a model that"):
+        LOADERS[kind](str(folder), runtime=RUNTIME)
 
 
-def write_code(folder, mark):
+def own_classes(folder):
+    own = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
+    strange = {"model_type": "strange", "auto_map": own}
+    change_json(folder / "config.json", lambda settings: settings.update(strange))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("hf", own_classes),
+        ("st", lambda folder: add_module(folder, "own.Model")),
+        ("st", lambda folder: add_module(folder, "os.system")),
+    ],
+)
+def test_code_beside_a_model(model, mark, kind, change):
+    folder = model(kind)
+    change(folder)
     code = f"open({str(mark)!r}, 'w').close()\nclass Model: pass\nclass Config: pass\n"
     (folder / "own.py").write_text(code, encoding="utf-8")
-
-
-def test_code_beside_the_weights(models, tmp_path, mark):
-    folder = Path(shutil.copytree(models / "hf", tmp_path / "model"))
-    own = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
-    write_json(folder / "config.json", model_type="strange", auto_map=own)
-    write_code(folder, mark)
-    refused("hf", folder)
-
-
-@pytest.mark.parametrize("kind", ["own.Model", "os.system"])
-def test_module_of_a_class_that_is_not_the_librarys(models, tmp_path, mark, kind):
-    folder = with_module(models, tmp_path, kind)
-    write_code(folder, mark)
-    refused("st", folder)
+    with pytest.raises(ValueError, match="must hold a "):
+        LOADERS[kind](str(folder), runtime=RUNTIME)
 
 
 @each_pickle
@@ -209,9 +202,11 @@ def test_checkpoint_of_training(tmp_path, mark, data):
 def test_weights_of_a_scorer(model, mark, data):
     folder = model("scorer")
     (folder / "weights.safetensors").write_bytes(data(mark))
-    hashes = json.loads((folder / "scorer.json").read_text("utf-8"))["hashes"]
-    digest = hashlib.blake2b(data(mark), digest_size=16).hexdigest()  # as its author would
-    write_json(folder / "scorer.json", hashes=hashes | {"weights.safetensors": digest})
+    digest = hashlib.blake2b(data(mark), digest_size=16).hexdigest()
+    change_json(  # as its author would
+        folder / "scorer.json",
+        lambda settings: settings["hashes"].update({"weights.safetensors": digest}),
+    )
     with pytest.raises(ValueError, match=r"weights.safetensors` must fit the model"):
         load_scorer(folder, device="cpu")
 
