@@ -45,7 +45,7 @@ from command import assay_score
 from corpora import data_file
 from sentence_transformers import SentenceTransformer
 from summeval import model_folder
-from timing import Rounds, in_one_line, interleave, machine, print_json, say, short
+from timing import Rounds, finish, in_one_line, interleave, machine, say, short
 
 from sms.encoders import EncodedSentences, EncoderRuntime, contextual
 from sms.encoders.bert import BLOCK_TOKENS, BertEncoder, load_minilm
@@ -54,13 +54,6 @@ from sms.text import SegmentedTexts, Segmenter
 
 VECTOR_ATOL = 2e-6
 SCORE_ATOL = 1e-5
-GOALS = {
-    "vs_encode": ("at least", 1.20),
-    "gemm_share": ("at least", 0.85),
-    "words_cost": ("at most", 0.05),
-    "text_share": ("at most", 0.02),
-    "vs_plain_loop_source": ("at least", 8.0),
-}
 WIDTH, INNER, N_LAYERS = 384, 1536, 6
 PRODUCTS = ((WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, INNER), (INNER, WIDTH))
 """Inputs and outputs of a layer's linear parts."""
@@ -278,11 +271,8 @@ def main() -> None:
     say()
     for name, value in found.items():
         if value is not None:
-            way, goal = GOALS[name]
-            reached = value >= goal if way == "at least" else value <= goal
-            say(f"{name} {value:.3f}, {way} {goal}: {'yes' if reached else 'no'}")
-    if options.json:
-        print_json({**found, "machine": facts})
+            say(f"{name} {value:.3f}")
+    finish(options, facts, found)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from command import QUIET
-from timing import in_one_line, machine, print_json, say
+from timing import begin, finish, say
 
 SIZES = (50_000, 200_000, 800_000)
 N_WORDS = 20_000
@@ -29,7 +29,6 @@ SOURCE_SENTENCES = 5
 REFERENCE_SENTENCES = 2
 ROWS_AT_ONCE = 10_000
 MIB = 1 << 20
-GOAL_BYTES_PER_PAIR = 16
 """Growth between the two largest sizes that counts as bounded."""
 
 
@@ -111,10 +110,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=SIZES, metavar="N")
     parser.add_argument("--kinds", default="cross-pair,add,delete,replace")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("pyarrow")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "pyarrow")
     rng = np.random.default_rng(options.seed)
     sentences = made_up_sentences(rng)
     say("pairs, peak MiB, of it no file's pages, pairs per second")
@@ -133,18 +129,12 @@ def main() -> None:
     small, large = sorted(used)[-2:] if len(used) > 1 else (0, 0)
     if large:
         growth = (used[large].peak - used[small].peak) / (large - small)
-        say(
-            f"from {small:,} to {large:,} pairs {growth:.1f} bytes per pair "
-            f"(bounded: {GOAL_BYTES_PER_PAIR} at most)"
-        )
-    if options.json:
-        print_json(
-            {
-                "peak_mib": {str(n): round(found.peak / MIB) for n, found in used.items()},
-                "own_mib": {str(n): round(found.own / MIB) for n, found in used.items()},
-                "machine": facts,
-            }
-        )
+        say(f"from {small:,} to {large:,} pairs {growth:.1f} bytes per pair")
+    figures = {
+        "peak_mib": {str(n): round(found.peak / MIB) for n, found in used.items()},
+        "own_mib": {str(n): round(found.own / MIB) for n, found in used.items()},
+    }
+    finish(options, facts, figures)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 from corpora import data_file
-from timing import in_one_line, interleave, machine, print_json, say
+from timing import begin, finish, interleave, say
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -27,7 +27,6 @@ from reffree.building import build
 from reffree.scorer_folder import save_scorer
 
 ATOL = 1e-5
-GOAL = 0.9
 TENSORS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
 
 
@@ -87,10 +86,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("torch", "transformers", "tokenizers")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "torch", "transformers", "tokenizers")
     torch.set_num_threads(options.threads)
     pairs = options.pairs or data_file("cnndm_pairs.parquet")
     table = read_rows(pairs, options.rows, np.random.default_rng(options.seed))
@@ -137,16 +133,14 @@ def main() -> None:
     share = rounds.times_faster("assay score", than="bare")
     say(
         f"share of the bare model's speed {share.median:.3f} "
-        f"({min(share.fastest, share.slowest):.3f}–{max(share.fastest, share.slowest):.3f}; "
-        f"asked for: {GOAL})"
+        f"({min(share.fastest, share.slowest):.3f}–{max(share.fastest, share.slowest):.3f})"
     )
     cpu = [
         one / other
         for one, other in zip(*(rounds.cpu_seconds[name] for name in contenders), strict=True)
     ]
     say(f"by processor time, which a busy machine disturbs less: {np.median(cpu):.3f}")
-    if options.json:
-        print_json({"share": share.median, "goal": GOAL, "rows": options.rows, "machine": facts})
+    finish(options, facts, {"share": share.median})
 
 
 if __name__ == "__main__":

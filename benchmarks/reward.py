@@ -23,13 +23,12 @@ os.environ.setdefault("POT_BACKEND_DISABLE_TENSORFLOW", "1")
 os.environ.setdefault("POT_BACKEND_DISABLE_JAX", "1")
 
 import numpy as np
-from timing import in_one_line, interleave, machine, print_json, say, short
+from timing import begin, finish, interleave, say, short
 
 from sms.encoders import contextual
 from sms.reward import Reward
 
 CORPUS = Path(__file__).resolve().parents[1] / "examples" / "quality_ladder.jsonl"
-GOAL = 5.0
 RTOL = {"fp32": 1e-4, "bf16": 0.05}
 """Between a batch and single pairs in fp32: a model's sums depend on what is computed together."""
 BATCH, PAIRS, NO_MEMORY = "one call per batch", "pair by pair", "pair by pair, no memory"
@@ -73,10 +72,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("torch", "sentence-transformers")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "torch", "sentence-transformers")
 
     rng = np.random.default_rng(options.seed)
     candidates, references = corpus_texts()
@@ -136,24 +132,14 @@ def main() -> None:
     for name, gain in gains.items():
         say(
             f"one call is {short(gain.median)} times as fast as {name} "
-            f"({short(gain.fastest)}–{short(gain.slowest)}; goal {GOAL:g})"
+            f"({short(gain.fastest)}–{short(gain.slowest)})"
         )
-    if options.json:
-        print_json(
-            {
-                "times_faster": {name: gain.median for name, gain in gains.items()},
-                "ms_per_candidate": {name: 1e3 * rounds[name].median for name in contenders},
-                "goal": GOAL,
-                "metric": options.metric,
-                "encoder": options.encoder,
-                "precision": options.precision,
-                "batch": options.batch,
-                "group": options.group,
-                "words": n_words,
-                "rounds": options.rounds,
-                "machine": facts,
-            }
-        )
+    figures = {
+        "times_faster": {name: gain.median for name, gain in gains.items()},
+        "ms_per_candidate": {name: 1e3 * rounds[name].median for name in contenders},
+        "words": n_words,
+    }
+    finish(options, facts, figures)
 
 
 if __name__ == "__main__":

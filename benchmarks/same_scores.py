@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from timing import in_one_line, machine, print_json, say
+from timing import finish, in_one_line, machine, say
 
 METRICS = ("sms", "wms", "s+wms", "cosine")
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -103,8 +103,7 @@ def main() -> None:
                 {"precision": precision, "kind": kind, "times_fp32": speed}
                 | {"other_batches": batches, "as_it_is": kinds}
             )
-    if options.json:
-        print_json({"machine": facts, "rows": options.rows, "table": table})
+    finish(options, facts, {"table": table})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from command import assay_score
 from corpora import vector_file
-from timing import in_one_line, machine, print_json, say
+from timing import begin, finish, say
 from workers import METRICS, MIB, WORKER, bytes_of, descendants, make_corpus
 
 
@@ -51,10 +51,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, help="GloVe text file")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--rows", type=int, default=160_000)
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("numpy")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "numpy")
     measured = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -82,8 +79,7 @@ def main() -> None:
                 f"{name:<8}{run.seconds:>7.1f}{n_workers:>9}{rss:>8.0f}{pss:>8.0f}"
                 f"{table_rss:>11.0f}{table_pss:>7.0f}"
             )
-    if options.json:
-        print_json({"measured": measured, "machine": facts})
+    finish(options, facts, {"measured": measured})
 
 
 if __name__ == "__main__":

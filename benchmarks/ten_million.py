@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from command import QUIET, assay_score
 from corpora import ROOT, Words, vector_file, words_of
-from timing import in_one_line, machine, print_json, say
+from timing import begin, finish, say
 from workers import MIB, WORKER, descendants
 
 METRICS = "wms,sms,cosine"
@@ -157,10 +157,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--vectors", type=Path, help="GloVe text file")
     parser.add_argument("--folder", type=Path, required=True, help="for the corpus and the scores")
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("numpy", "pyarrow")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "numpy", "pyarrow")
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     vectors = vector_file(options.vectors, folder, np.random.default_rng(1)).resolve()
@@ -181,8 +178,7 @@ def main() -> None:
     counts = f"{found['rows']:,} rows, {found['doubled']} doubled, {found['lost']} lost"
     sizes = f"{found['smallest'] / MIB:.0f} to {found['largest'] / MIB:.0f} MiB"
     say(f"{seconds:.0f} s; {counts}; {found['files']} files of {sizes}")
-    if options.json:
-        print_json({**found, "seconds": seconds, "kills": run.kills, "machine": facts})
+    finish(options, facts, {**found, "seconds": seconds, "kills": run.kills})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dataclasses import astuple
 import numpy as np
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
-from timing import in_one_line, interleave, machine, print_json, say
+from timing import begin, finish, interleave, say
 
 from sms.ragged import Ragged
 from sms.transport import Clouds, mover_costs
@@ -24,7 +24,6 @@ from sms.transport_kernels import WORDS
 
 DIMENSION = 300
 N_POINTS = 10_000
-GOAL = 1.8
 
 
 def make_clouds(size: int, n_pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Clouds]:
@@ -54,10 +53,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="end with one JSON line")
-    options = parser.parse_args()
-    facts = machine("scipy")
-    say(in_one_line(facts))
+    options, facts = begin(parser, "scipy")
 
     rng = np.random.default_rng(options.seed)
     points, clouds = make_clouds(options.size, options.pairs, rng)
@@ -86,22 +82,9 @@ def main() -> None:
         had = rounds.processors_used(name)
         say(f"{name:>12}{us[0]:>9.1f}{us[1]:>9.1f}{us[2]:>9.1f}{had:>9.2f}")
     gain = rounds.times_faster("threads=2", than="threads=1")
-    say(
-        f"two threads are {gain.median:.2f} times as fast ({gain.fastest:.2f}–{gain.slowest:.2f}; "
-        f"asked for on an idle machine: {GOAL})"
-    )
-    if options.json:
-        print_json(
-            {
-                "speed_up": gain.median,
-                "processors_had": rounds.processors_used("threads=2"),
-                "goal": GOAL,
-                "size": f"{options.size}x{options.size}",
-                "pairs": options.pairs,
-                "rounds": options.rounds,
-                "machine": facts,
-            }
-        )
+    say(f"two threads are {gain.median:.2f} times as fast ({gain.fastest:.2f}–{gain.slowest:.2f})")
+    had = rounds.processors_used("threads=2")
+    finish(options, facts, {"speed_up": gain.median, "processors_had": had})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import platform
@@ -95,6 +96,17 @@ def interleave(
     return Rounds(seconds, cpu_seconds)
 
 
+def begin(
+    parser: argparse.ArgumentParser, *distributions: str
+) -> tuple[argparse.Namespace, dict[str, str]]:
+    """Read the command line, which may ask for `--json`, and say on what the benchmark runs."""
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    options = parser.parse_args()
+    facts = machine(*distributions)
+    say(in_one_line(facts))
+    return options, facts
+
+
 def machine(*distributions: str) -> dict[str, str]:
     """Say on what, and with which versions, a benchmark ran."""
     from cluster.worker import processor_kind
@@ -112,6 +124,14 @@ def in_one_line(facts: Mapping[str, str]) -> str:
     """Write `machine` down."""
     versions = [f"{name} {value}" for name, value in facts.items() if "processor" not in name]
     return f"{facts['processor']}, {facts['processors']} of it used; {', '.join(versions)}"
+
+
+def finish(
+    options: argparse.Namespace, facts: Mapping[str, str], figures: Mapping[str, Any]
+) -> None:
+    """Print the figures as one last line of JSON if `--json` asks for it."""
+    if options.json:
+        print_json({**figures, "options": vars(options), "machine": facts})
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -133,9 +153,7 @@ def say(line: str = "") -> None:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _version(distribution: str) -> str:

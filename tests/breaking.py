@@ -6,6 +6,7 @@ import dis
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -27,53 +28,47 @@ class Failed(Exception):
     """As a library that fails."""
 
 
-class Breaker:
-    """Raises once, at the n-th place where our modules call something or keep a value.
+@cache
+def _is_meant(code: CodeType) -> list[bool]:
+    """Tell of each bytecode whether it calls something or keeps a value."""
+    meant = ("CALL", "STORE_ATTR", "STORE_SUBSCR", "DELETE")
+    return [dis.opname[operation].startswith(meant) for operation in code.co_code]
+
+
+@contextmanager
+def broken_off(error: BaseException, at: int) -> Iterator[list[BaseException]]:
+    """Raise once, at the n-th place where our modules call something or keep a value.
 
     Places are before and after each call, and after each assignment to an attribute or item: the
-    bytecodes between which Ctrl-C may strike.
+    bytecodes between which Ctrl-C may strike. The list has the error once it has been raised.
     """
+    left, after, raised = at, None, []
 
-    def __init__(self, error: BaseException, at: int) -> None:
-        self._error, self._left = error, at
-        self._after: FrameType | None = None
-        self._known: dict[CodeType, list[bool]] = {}
-        self.has_raised = False
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
-            yield
-        except type(self._error) as error:
-            if error is not self._error:
-                raise
-        finally:
-            sys.settrace(before)
-
-    def _trace(self, frame: FrameType, event: str, _argument: object) -> object:
+    def trace(frame: FrameType, event: str, _argument: object) -> object:
+        nonlocal left, after
         if event == "call":
             if not frame.f_code.co_filename.startswith(OURS):
                 return None
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         elif event == "opcode":
-            is_meant = self._meant(frame.f_code)[frame.f_lasti]
-            if is_meant or frame is self._after:
-                self._left -= 1
-                if self._left < 0:
-                    self.has_raised = True
-                    raise self._error
-            self._after = frame if is_meant else None
-        return self._trace
+            is_meant = _is_meant(frame.f_code)[frame.f_lasti]
+            if is_meant or frame is after:
+                left -= 1
+                if left < 0:
+                    raised.append(error)
+                    raise error
+            after = frame if is_meant else None
+        return trace
 
-    def _meant(self, code: CodeType) -> list[bool]:
-        if code not in self._known:
-            names = [dis.opname[operation] for operation in code.co_code]
-            self._known[code] = [
-                name.startswith(("CALL", "STORE_ATTR", "STORE_SUBSCR", "DELETE")) for name in names
-            ]
-        return self._known[code]
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield raised
+    except type(error) as caught:
+        if caught is not error:
+            raise
+    finally:
+        sys.settrace(before)
 
 
 def break_everywhere(
@@ -88,14 +83,13 @@ def break_everywhere(
     """
     for place in places:
         error = (Interrupted if place % 2 else Failed)("on purpose")
-        breaker = Breaker(error, place)
-        with breaker.at_work():
+        with broken_off(error, place) as raised:
             broken.compare(broken.prepare(rows_of(place)))
         # what broke off, and words that were not seen before
         again = pa.concat_tables([rows_of(place), rows_of(-place - 1)])
         expected = whole.compare(whole.prepare(again)).to_pylist()
         assert broken.compare(broken.prepare(again)).to_pylist() == expected, place
         assert all(row["status"] is None for row in expected)
-        if not breaker.has_raised:
+        if not raised:
             return place
     return place

@@ -50,17 +50,6 @@ def end_at_once_where_ray_was():
         os._exit(_status[-1])
 
 
-def pytest_collection_modifyitems(items):
-    """Have the second of two processes begin with statistics, which need nothing compiled.
-
-    Meanwhile the first one compiles what both need, where nothing has been compiled yet.
-    """
-    first = [item for item in items if item.path.parent == ROOT / "tests" / "agreement"]
-    others = [item for item in items if item.path.parent != ROOT / "tests" / "agreement"]
-    middle = len(items) // 2
-    items[:] = [*others[:middle], *first, *others[middle:]]
-
-
 def pytest_collection_finish():
     """Collect garbage again, but look neither at what was imported nor at everything so often.
 

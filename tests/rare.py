@@ -24,14 +24,14 @@ def run(arguments: Sequence[str]) -> int:
     rare = {setting.option: setting for setting in settings if "rare" in setting.words}
     values, left = {}, []
     while words:
-        word = words.pop(0)
+        word, is_joined, given = words.pop(0).partition("=")
         setting = rare.get(word.replace("--no-", "--", 1))
         if setting is None:
-            left.append(word)
-            continue
-        is_flag = setting.kind is bool
-        value = not word.startswith("--no-") if is_flag else setting.read(words.pop(0))
-        values[setting.name] = value
+            left.append(word + is_joined + given)
+        elif setting.kind is bool:
+            values[setting.name] = not word.startswith("--no-")
+        else:
+            values[setting.name] = setting.read(given if is_joined else words.pop(0))
     if not values:
         return app.run([name, *left])
     with tempfile.TemporaryDirectory() as folder:
@@ -42,14 +42,13 @@ def run(arguments: Sequence[str]) -> int:
             lines.append(Path(left[place + 1]).read_text(encoding="utf-8"))
             del left[place : place + 2]
         file.write_text("".join(lines), encoding="utf-8")
-        return app.run([name, *left, "--config", str(file)])
+        return app.run([name, "--config", str(file), *left])
 
 
 def _toml(value: object) -> str:
     if isinstance(value, dict):
-        return (
-            f"{{{', '.join(f'{json.dumps(key)} = {_toml(item)}' for key, item in value.items())}}}"
-        )
+        items = [f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()]
+        return f"{{{', '.join(items)}}}"
     return json.dumps(value)
 
 

@@ -1,15 +1,12 @@
 """Do all commands give the same numbers before and after a change of the code?
 
-    python tests/same_numbers.py run BEFORE [--quick] [--only NAME,...] [--assay COMMAND]
-    python tests/same_numbers.py compare BEFORE AFTER [--rtol R]
+    PYTHONPATH=OLD python tests/same_numbers.py BEFORE [--quick]
+    PYTHONPATH=NEW python tests/same_numbers.py AFTER [--quick]
+    diff -r BEFORE AFTER
 
-`run` prepares a folder of inputs (the example corpus, and without `--quick` parts of the data in
+A run prepares a folder of inputs (the example corpus, and without `--quick` parts of the data in
 `ASSAY_DATA`), runs every command of `same_numbers.toml` there as a user would, and writes what came
-out to BEFORE/NAME.json: one value for each key, floats as hexadecimal digits. `compare` prints
-every key whose value differs or that one side lacks, a line each, and ends with 1 if there is any.
-
-The code under test is the one that PYTHONPATH names. Where a change renames an output file, name
-both in `reads`, with a bar between them: the first that exists is read.
+out to FOLDER/COMMAND.json: a line with a key and a value for each number, with all its digits.
 """
 
 # ruff: noqa: T201 (a command line)
@@ -18,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -26,10 +22,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,36 +32,29 @@ import polars as pl
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("ASSAY_DATA") or ROOT.parent / "shared" / "data")
-EXACT, STATISTICS, NEURAL = 0.0, 1e-9, 1e-5
-TRAINED = 1e-3  # training enlarges last bits: 8.5e-5 between two kinds of processor
-"""How far numbers of one code may differ between two machines, relative to their size."""
+RTOL = {"exact": 0.0, "statistics": 1e-9, "neural": 1e-5, "trained": 1e-3}
+"""How far numbers of one code may differ between two machines, relative to their size. Training
+enlarges last bits: 8.5e-5 between two kinds of processor."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, the files to read after it, and the commands it builds on."""
+    """A command line, and the files to read after it."""
 
     name: str
     line: str
-    reads: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    reads: Sequence[str] = ()
     config: str = ""
     """What a file of `--config` says."""
     needs_data: bool = False
-    rtol: float = STATISTICS
+    rtol: str = "statistics"
 
 
-def _commands() -> tuple[Command, ...]:
-    """Read the commands from the file beside this one."""
-    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["command"]
-    rtol = {"exact": EXACT, "statistics": STATISTICS, "neural": NEURAL, "trained": TRAINED}
-    for each in listed:
-        each["rtol"] = rtol[each.get("rtol", "statistics")]
-        each |= {key: tuple(each.get(key, ())) for key in ("reads", "after")}
-    return tuple(Command(**each) for each in listed)
-
-
-COMMANDS = _commands()
+COMMANDS = [
+    Command(**each)
+    for each in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["command"]
+]
+QUICK = [command for command in COMMANDS if not command.needs_data]
 
 
 # The inputs
@@ -86,12 +74,8 @@ def prepare(folder: Path, *, with_data: bool) -> None:
             digest = hashlib.sha256(word.encode()).digest()
             file.write(f"{word} {' '.join(f'{byte / 64 - 2:.3f}' for byte in digest[:8])}\n")
     odd = ["", None, "...", "The the of.", "Cracks in the bearing closed the bridge in May.\nYes."]
-    rows = [
-        {"document_id": f"d{i}", "system_id": "s", "text": text, "reference": reference}
-        for i, text in enumerate(odd)
-        for reference in [good["candidate"][0]]
-    ]
-    (folder / "words.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = {"document_id": [f"d{i}" for i in range(5)], "system_id": "s", "text": odd}
+    pl.DataFrame(rows | {"reference": good["candidate"][0]}).write_ndjson(folder / "words.jsonl")
     (folder / "small.toml").write_text(
         "hidden = 8\ndimensions = 8\nsummary_words = 6\nbatch_size = 5\nmixed_epochs = 1\n"
         "seed = 1\n"
@@ -139,12 +123,10 @@ NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?
 
 
 def told(value: object) -> object:
-    """Write a value so that JSON keeps every bit of it; a long text is told by its hash."""
-    if isinstance(value, float):
-        return value.hex()
+    """Make a value one that JSON holds; a long text is told by its hash."""
     if isinstance(value, str) and len(value) > 600:
         return "sha256:" + hashlib.sha256(value.encode()).hexdigest()
-    return value if isinstance(value, int | str | None) else str(value)
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def walk(value: object, key: str) -> Iterator[tuple[str, object]]:
@@ -206,9 +188,8 @@ def values_of(command: Command, folder: Path, status: int, printed: str) -> dict
             printed = "\n".join(line for line in printed.splitlines() if ": " in line)
         found |= read_printed(printed.replace(f"{folder}/", ""))
     for entry in command.reads:
-        patterns, _, part = entry.partition("#")
-        matches = (sorted(folder.glob(pattern)) for pattern in patterns.split("|"))
-        paths = next((paths for paths in matches if paths), [])
+        pattern, _, part = entry.partition("#")
+        paths = sorted(folder.glob(pattern))
         found |= {} if paths else {f"{entry} is missing": True}
         for path in paths:
             found |= read_file(path, part)
@@ -221,21 +202,9 @@ Call = Callable[[list[str], Path], tuple[int, str]]
 """Runs arguments in a folder and returns the exit status and what was printed."""
 
 
-def chosen(names: Iterable[str], *, with_data: bool) -> list[Command]:
-    """Return the commands of these names (none: all) and those that they build on, in order."""
-    known = {command.name: command for command in COMMANDS}
-    wanted = [name for name in names] or [c.name for c in COMMANDS if with_data or not c.needs_data]
-    for name in wanted:  # grows while it is read
-        if name not in known:
-            raise SystemExit(f"no command `{name}`; there are {', '.join(known)}")
-        wanted.extend(known[name].after)
-    return [command for command in COMMANDS if command.name in wanted]
-
-
-Found = Iterator[tuple[str, dict[str, object]]]
-
-
-def gather(commands: Iterable[Command], folder: Path, call: Call) -> Found:
+def gather(
+    commands: Iterable[Command], folder: Path, call: Call
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Run the commands in a prepared folder, one after the other, and read what each has given."""
     for command in commands:
         arguments = shlex.split(command.line)
@@ -246,103 +215,39 @@ def gather(commands: Iterable[Command], folder: Path, call: Call) -> Found:
         yield command.name, values_of(command, folder, status, printed)
 
 
-def in_processes(assay: str) -> Call:
-    """Run each command in a process of its own, as a user does."""
+def in_a_process(arguments: list[str], folder: Path) -> tuple[int, str]:
+    """Run a command in a process of its own, as a user does."""
     fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
-
-    def call(arguments: list[str], folder: Path) -> tuple[int, str]:
-        done = subprocess.run(
-            [*shlex.split(assay), *arguments], cwd=folder, env=os.environ | fixed,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            print(f"  assay {shlex.join(arguments)}: {done.returncode}; {done.stderr[-600:]}")
-        return done.returncode, done.stdout
-
-    return call
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *arguments], cwd=folder, env=os.environ | fixed,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        print(f"  assay {shlex.join(arguments)}: {done.returncode}; {done.stderr[-600:]}")
+    return done.returncode, done.stdout
 
 
-def run(folder: Path, commands: list[Command], assay: str) -> None:
+def run(folder: Path, *, is_quick: bool) -> None:
     """Run the commands and write FOLDER/NAME.json for each."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        prepare(Path(scratch), with_data=any(command.needs_data for command in commands))
-        before = time.perf_counter()
-        for name, values in gather(commands, Path(scratch), in_processes(assay)):
+        prepare(Path(scratch), with_data=not is_quick)
+        commands = QUICK if is_quick else COMMANDS
+        for name, values in gather(commands, Path(scratch), in_a_process):
             text = json.dumps(values, indent=0, ensure_ascii=False)
             (folder / f"{name}.json").write_text(text, encoding="utf-8")
-            seconds = time.perf_counter() - before
-            print(f"{name:20} {len(values):6} values {seconds:6.1f} s", flush=True)
-            before = time.perf_counter()
-
-
-def differs(before: object, after: object, rtol: float) -> bool:
-    """Say whether two values differ by more than `rtol`; only floats may differ at all."""
-    if before == after or rtol == 0:
-        return before != after
-    try:
-        a, b = float.fromhex(str(before)), float.fromhex(str(after))
-    except ValueError:
-        return True
-    is_float = "0x" in str(before) and "0x" in str(after)
-    return not (is_float and abs(a - b) <= rtol * max(abs(a), abs(b)))
-
-
-def compare(before: Path, after: Path, rtol: float) -> int:
-    """Print each difference in a line and return how many there are."""
-    sides = [
-        {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in side.glob("*.json")}
-        for side in (before, after)
-    ]
-    n_different = n_values = 0
-    for name in sorted(sides[0].keys() | sides[1].keys()):
-        left, right = (side.get(name) for side in sides)
-        if left is None or right is None:
-            print(f"{name}: only {'after' if left is None else 'before'}")
-            n_different += 1
-            continue
-        for key in [*left, *(key for key in right if key not in left)]:
-            n_values += 1
-            if key not in left or key not in right:
-                side, value = ("before", left[key]) if key in left else ("after", right[key])
-                print(f"{name}: {key}: only {side}, {shown(value)}")
-            elif differs(left[key], right[key], rtol):
-                print(f"{name}: {key}: {shown(left[key])} -> {shown(right[key])}")
-            else:
-                continue
-            n_different += 1
-    print(f"{n_different} of {n_values} values differ")
-    return n_different
-
-
-def shown(value: object) -> str:
-    """Write a stored value for people."""
-    is_hex = isinstance(value, str) and re.fullmatch(r"-?0x[\da-f.]+p[-+]\d+", value)
-    return repr(float.fromhex(value)) if is_hex else repr(value)  # type: ignore[arg-type]
+            print(f"{name:20} {len(values):6} values", flush=True)
 
 
 def main() -> None:
     """Read the command line."""
-    has_door = importlib.util.find_spec("assay") is not None
-    entry = "-m assay" if has_door else "-c 'from pipelines.cli.app import main; main()'"
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    runs = verbs.add_parser("run")
-    runs.add_argument("folder", type=Path)
-    runs.add_argument("--only", default="", help="commands, separated by commas")
-    runs.add_argument("--quick", action="store_true", help="the example corpus only")
-    runs.add_argument("--assay", default=f"{sys.executable} {entry}", help="default: %(default)s")
-    compares = verbs.add_parser("compare")
-    compares.add_argument("before", type=Path)
-    compares.add_argument("after", type=Path)
-    compares.add_argument("--rtol", type=float, default=0.0, help="of floats")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--quick", action="store_true", help="the example corpus only")
     given = parser.parse_args()
-    if given.verb == "compare":
-        sys.exit(compare(given.before, given.after, given.rtol) > 0)
-    names = [name for name in given.only.split(",") if name]
-    run(given.folder, chosen(names, with_data=not given.quick), given.assay)
+    run(given.folder, is_quick=given.quick)
 
 
 if __name__ == "__main__":

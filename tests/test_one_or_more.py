@@ -43,20 +43,14 @@ def test_one_name_or_several_and_text_or_path_are_a_setting(verb, name):
 
 
 @keywords(CompareSettings)
-def one_path(path: AnyPath, settings: CompareSettings):  # noqa: F821  (only its name counts)
-    """Return a path as a verb gets it."""
-    return path
-
-
-@keywords(CompareSettings)
-def paths(files: OneOrMore, settings: CompareSettings):  # noqa: F821
+def paths(files: OneOrMore, settings: CompareSettings):  # noqa: F821  (only its name counts)
     """Return paths as a verb gets them."""
     return files
 
 
 def test_one_path_or_several_are_the_data():
     for given in ("a.csv", Path("a.csv")):
-        assert one_path(given) == paths(given) == "a.csv"
+        assert paths(given) == "a.csv"
     for several in ([Path("a.csv")], ("a.csv",), iter(["a.csv"])):
         assert paths(several) == ["a.csv"]
 
@@ -80,25 +74,26 @@ def here(tmp_path_factory):
     return folder
 
 
+def correlations(scores):
+    ratings = Path(scores).with_name("ratings.csv")
+    return assay.correlate(scores, ratings=ratings, resamples=2).correlations.rows()
+
+
 PATHS = {
-    "column_names": ("corpus.parquet", lambda x: cluster.column_names(x, "parquet")),
-    "list_inputs": ("corpus.parquet", cluster.list_inputs),
-    "part_path": ("run", lambda x: cluster.part_path(x, 0, "abc")),
-    "committed": ("run", lambda x: cluster.committed(x, [], "abc")),
-    "committed_parts": ("run", lambda x: cluster.committed_parts(x, [], "abc")),
-    "reports_from_file": ("part-000000-abc.parquet", cluster.reports_from_file),
-    "write_whole": ("written", lambda x: cluster.write_whole(x, b"")),
-    "Job": ("run", lambda x: Job(out=x, fingerprint="abc")),
-    "load_scorer": ("none", load_scorer),
-    "status": ("none", assay.status),
-    "score": ("corpus.parquet", lambda x: assay.score(x, out=x, metrics="length")),
-    "correlate": (
-        "scores.csv",
-        lambda x: assay.correlate(x, ratings=Path(x).with_name("ratings.csv"), resamples=2)
-        .correlations.rows(),
-    ),
-    "compare": ("scores.csv", lambda x: assay.compare(x, x, resamples=2)),
-}  # fmt: skip
+    cluster.list_inputs: "corpus.parquet",
+    cluster.reports_from_file: "part-000000-abc.parquet",
+    load_scorer: "none",
+    assay.status: "none",
+    correlations: "scores.csv",
+    lambda path: cluster.column_names(path, "parquet"): "corpus.parquet",
+    lambda path: cluster.part_path(path, 0, "abc"): "run",
+    lambda path: cluster.committed(path, [], "abc"): "run",
+    lambda path: cluster.committed_parts(path, [], "abc"): "run",
+    lambda path: cluster.write_whole(path, b""): "written",
+    lambda path: Job(out=path, fingerprint="abc"): "run",
+    lambda path: assay.score(path, out=path, metrics="length"): "corpus.parquet",
+    lambda path: assay.compare(path, path, resamples=2): "scores.csv",
+}
 
 
 def outcome(call, given):
@@ -109,9 +104,8 @@ def outcome(call, given):
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_path_may_be_text_or_path(name, here):
-    file, call = PATHS[name]
+@pytest.mark.parametrize(("call", "file"), PATHS.items())
+def test_path_may_be_text_or_path(call, file, here):
     assert outcome(call, str(here / file)) == outcome(call, here / file)
 
 
@@ -122,16 +116,10 @@ def test_path_may_be_text_or_path(name, here):
         lambda x: ScoringConfig(metrics=x("length")),
         lambda x: score_texts(["A cat."], metrics=x("length")).to_pydict(),
         lambda x: CorrelateSettings(ratings="r", levels=x("system")),
+        lambda x: Reward("rouge1_f", encoder=x("minilm")).signature,
     ],
 )
 def test_one_name_or_several(call):
     expected = call(lambda name: [name])
     assert call(lambda name: name) == expected
     assert call(lambda name: (name,)) == expected
-
-
-def test_one_encoder_or_several():
-    assert (
-        Reward("rouge1_f", encoder="minilm").signature
-        == Reward("rouge1_f", encoder=["minilm"]).signature
-    )

@@ -23,28 +23,25 @@ EXTRAS = PROJECT["optional-dependencies"]
 UNPACKAGED = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "scores", "docs")
 
 
-def pins():
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(name): Version(version) for name, version in pairs}
+LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+PAIRS = [line.split("==") for line in LINES if line and not line.startswith("#")]
+PINS = {canonicalize_name(name): Version(version) for name, version in PAIRS}
 
 
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
 def test_every_requirement_is_pinned_within_its_bounds(extra):
-    pinned = pins()
     for requirement in map(Requirement, EXTRAS[extra] if extra else PROJECT["dependencies"]):
         if requirement.name == "assay":
             assert requirement.extras <= set(EXTRAS)
             continue
         name = canonicalize_name(requirement.name)
-        assert name in pinned, f"{requirement.name} is not in constraints.txt"
-        assert requirement.specifier.contains(pinned[name]), f"{requirement}, pinned {pinned[name]}"
+        assert name in PINS, f"{requirement.name} is not in constraints.txt"
+        assert requirement.specifier.contains(PINS[name]), f"{requirement}, pinned {PINS[name]}"
         assert requirement.specifier, f"{requirement.name} has no bounds"
 
 
 def test_constraints_name_a_package_once():
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    assert len(pins()) == len([line for line in lines if line and not line.startswith("#")])
+    assert len(PINS) == len(PAIRS)
 
 
 def test_changelog_begins_with_this_version_and_is_in_order():
@@ -110,28 +107,25 @@ def try_out(environment, folder):
     assert "<html" in (folder / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def environment(tmp_path):
+    venv.create(tmp_path / "environment", with_pip=True)
+    return tmp_path / "environment"
+
+
 @pytest.mark.slow
-def test_wheel_works_with_the_libraries_that_are_installed(wheel, tmp_path):
+def test_wheel_works_with_the_libraries_that_are_installed(wheel, environment, tmp_path):
     # An empty environment but for this one's libraries: shows a file that is missing from the
     # wheel, not a requirement that is missing from its metadata; the next test does.
-    environment = tmp_path / "environment"
-    venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel)
+    run(environment / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-index", wheel)
     (own,) = (environment / "lib").glob("python*/site-packages")
     (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    try_out(environment, folder)
+    try_out(environment, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.installs
-def test_wheel_installs_into_an_empty_environment(wheel, tmp_path):
-    environment = tmp_path / "environment"
-    venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", wheel)
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    try_out(environment, folder)
+def test_wheel_installs_into_an_empty_environment(wheel, environment, tmp_path):
+    pinned = ["-c", ROOT / "constraints.txt"]
+    run(environment / "bin" / "python", "-m", "pip", "install", *pinned, wheel)
+    try_out(environment, tmp_path)

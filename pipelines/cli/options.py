@@ -72,7 +72,8 @@ def command(
             values = _on_the_line(known, given)
             if path is not None:
                 in_file = _in_the_file(path, known, own)
-                own |= {name: in_file.pop(name) for name in own.keys() & in_file if not own[name]}
+                own = {name: value or in_file.get(name, value) for name, value in own.items()}
+                in_file = {name: value for name, value in in_file.items() if name not in own}
                 both = in_file | values
                 values = {key: _joined(in_file.get(key), values.get(key)) for key in both}
             if any(own[name] == () for name in must_be_named):
@@ -190,6 +191,8 @@ def _in_the_file(
     for key, value in values.items():
         if key in arguments:
             in_file[key] = tuple(value) if isinstance(value, list) else (value,)
+            if not all(isinstance(text, str) for text in in_file[key]):
+                raise click.UsageError(f"{path}: `{key}` must be one text or a list, got {value!r}")
         elif key not in by_key:
             names = [*by_key, *arguments]
             raise click.UsageError(f"unknown key `{key}` in {path}; {nearest(key, names)}")

@@ -174,7 +174,10 @@ def _metric_view(
 def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     if not values.size:
         return None
-    counts, edges = np.histogram(values, bins=N_BINS)
+    try:
+        counts, edges = np.histogram(values, bins=N_BINS)
+    except ValueError:  # they differ in their last bits, too little for so many bins
+        counts, edges = np.histogram(np.full_like(values, values[0]), bins=N_BINS)
     return {
         "heights": [round(100 * n / counts.max(), 1) for n in counts],
         "counts": [int(n) for n in counts],

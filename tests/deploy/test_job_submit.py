@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.app import run
-from tests.fuzzing.cases import METRICS, write_vectors
-from tests.fuzzing.folder_cases import sound_lines
+from tests.fuzzing.sound import METRICS, sound_lines, write_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 RAY = str(Path(sys.executable).with_name("ray"))

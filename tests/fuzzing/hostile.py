@@ -1,187 +1,66 @@
-"""Hostile texts, names and numbers, and ways to damage a file's bytes; all drawn from one `rng`."""
+"""Hostile texts, names and numbers, read from `hostile.toml`, and ways to damage a file."""
 
 from __future__ import annotations
 
-import numpy as np
+import json
+import os
+import tomllib
+from pathlib import Path
+from random import Random
 
-TEXTS = (
-    "",
-    " ",
-    "\t\n ",
-    "\x00",
-    "a\x00b",
-    "\x1b[31mred\x1b[0m \x07",
-    "‮evil‬",
-    "﻿mark",
-    "￾￿",
-    "\U0010ffff",
-    "e" + "́" * 300,
-    "👩‍👩‍👧‍👦" * 20,
-    "...",
-    "?! — … «»",
-    "the",
-    "a" * 5_000,
-    "a. " * 700,
-    "word " * 700,
-    "\r\n\r\n",
-    "\u2028\u2029\x85",
-    "<script>alert(1)</script>",
-    "\"quoted\", 'single' and `ticks`",
-    "../../etc/passwd",
-    "{{7*7}} ${7*7} %s %n {0}",
-    "NaN",
-    "null",
-    "[PAD] [CLS] <unk> </s>",
-    "١٢٣ ½ Ⅷ ①",
-    "ﬀ ﬃ ß İ ı",  # noqa: RUF001
-    "東京は日本の首都です。これは本です。",
-    "مرحبا بالعالم",
-    "\U0001d4b3\U0001d4b4",
-    "1e308 -0.0 0x1F",
+_LISTS = {
+    name: [entry[0] * entry[1] if isinstance(entry, list) else entry for entry in entries]
+    for name, entries in tomllib.loads(Path(__file__).with_suffix(".toml").read_text()).items()
+}
+TEXTS = _LISTS["texts"]
+COLUMN_NAMES = _LISTS["column_names"]
+FILE_NAMES = [*_LISTS["file_names"], os.fsdecode(b"\xff")]
+JSON_VALUES = _LISTS["json_values"]
+NUMBERS = _LISTS["numbers"]
+TOML_VALUES = _LISTS["toml_values"]
+SETTINGS = _LISTS["settings"]
+BROKEN_UTF8, JSON_LINES, CSV_LINES = (
+    [text.encode("latin-1") for text in _LISTS[name]]
+    for name in ("broken_utf8", "json_lines", "csv_lines")
 )
-"""What is valid UTF-8 and yet likely to break something."""
-
-NAMES = (
-    "",
-    " ",
-    "a b",
-    "a\nb",
-    "a\rb",
-    "\x1b[2J",
-    "a\x00b",
-    "../../x",
-    "/etc/passwd",
-    "a,b",
-    "a=b",
-    "a/b",
-    "a\\b",
-    'a"b',
-    "a'b",
-    "a.b",
-    "a.b.c",
-    "candidаte",  # noqa: RUF001  (a Cyrillic letter)
-    "ｃａｎｄｉｄａｔｅ",  # noqa: RUF001  (wide letters)
-    "Candidate",
-    "candidate ",
-    "candi­date",
-    "‮candidate",
-    "x" * 3_000,
-    "status",
-    "sms",
-    "unreadable",
-    "row",
-    "list",
-    "element",
-    "__index_level_0__",
-    "{}",
-    "%s",
-    "$HOME",
-    "*",
-    "None",
-    "東京",
-)
-"""Names of columns."""
-
-FILE_NAMES = (
-    "a b",
-    "a\nb",
-    "a#b",
-    "a%41b",
-    "a%b",
-    "a?b",
-    "a*b",
-    "[ab]",
-    "[",
-    "-rf",
-    "--out",
-    "~",
-    "$HOME",
-    "a:b",
-    "c:",
-    "s3:",
-    "a'b",
-    'a"b',
-    "a\\b",
-    "é",
-    "é",
-    "東京",
-    "\x1b[2J",
-    "‮x",
-    "a&b",
-    "<b>",
-    "a,b=c",
-    "x" * 200,
-    "a..",
-    " ",
-    ".hidden",
-    "_private",
-    "\udcff",  # a byte that is not UTF-8
-)
-"""Names of files and folders, before the suffix."""
-
-BROKEN_UTF8 = (b"\xff", b"\xc3", b"ok \xe2\x82", b"\xc0\x80", b"\xed\xa0\x80", b"a\xf8b", b"\x80")
 
 
-def pick(rng: np.random.Generator, things):
-    """Return one of some things."""
-    return things[int(rng.integers(len(things)))]
-
-
-def damaged(rng: np.random.Generator, data: bytes, *, tail: int = 2_000) -> bytes:
+def damaged(rng: Random, data: bytes) -> bytes:
     """Return the bytes of a file with one kind of damage, as often at its end as anywhere."""
-    ways = (_cut, _flip, _overwrite, _insert, _remove, _swap, _repeat, _length_word)
-    way = pick(rng, ways)
-    begin = max(0, len(data) - tail) if rng.random() < 0.5 else 0
-    return way(rng, data, begin)
+    begin = max(0, len(data) - 2_000) if rng.random() < 0.5 else 0
+    first, second = sorted(rng.randint(begin, len(data)) for _ in range(2))
+    n_bytes = rng.choice([1, 1, 4, 32])
+    noise, blank = rng.randbytes(n_bytes), rng.choice([b"\x00", b"\xff"]) * n_bytes
+    length = rng.choice([0, 1, 7, 0x7FFFFFFF, 0xFFFFFFFF]).to_bytes(4, "little")
+    ways = [
+        data[:first],
+        data[:first] + noise + data[first + n_bytes :],
+        data[:first] + blank + data[first + n_bytes :],
+        data[:first] + noise + data[first:],
+        data[:first] + data[first + n_bytes :],
+        data[:first] + data[second:] + data[first:second],
+        data[:second] + data[first:],
+        data[:-8] + length + data[-4:],  # where Parquet has the length of its footer
+        length + data[4:],  # and many formats a length
+    ]
+    return rng.choice(ways)
 
 
-def _place(rng: np.random.Generator, data: bytes, begin: int) -> int:
-    return int(rng.integers(begin, len(data) + 1))
-
-
-def _cut(rng, data, begin):
-    return data[: _place(rng, data, begin)]
-
-
-def _flip(rng, data, begin):
-    if not data:
-        return data
-    changed = bytearray(data)
-    for _ in range(int(rng.integers(1, 9))):
-        changed[int(rng.integers(begin, len(data)))] ^= 1 << int(rng.integers(8))
-    return bytes(changed)
-
-
-def _overwrite(rng, data, begin):
-    at, length = _place(rng, data, begin), int(rng.integers(1, 33))
-    filling = pick(rng, (b"\x00", b"\xff", b"\x7f", b"\x80")) * length
-    if rng.random() < 0.4:
-        filling = rng.bytes(length)
-    return data[:at] + filling[: len(data) - at] + data[at + length :]
-
-
-def _insert(rng, data, begin):
-    at = _place(rng, data, begin)
-    return data[:at] + rng.bytes(int(rng.integers(1, 33))) + data[at:]
-
-
-def _remove(rng, data, begin):
-    at = _place(rng, data, begin)
-    return data[:at] + data[at + int(rng.integers(1, 33)) :]
-
-
-def _swap(rng, data, begin):
-    first, second = sorted((_place(rng, data, begin), _place(rng, data, begin)))
-    return data[:first] + data[second:] + data[first:second]
-
-
-def _repeat(rng, data, begin):
-    first, second = sorted((_place(rng, data, begin), _place(rng, data, begin)))
-    return data[:second] + data[first:second] + data[second:]
-
-
-def _length_word(rng, data, begin):
-    """Write a number where Parquet has the length of its footer and many formats a length."""
-    at = len(data) - 8 if rng.random() < 0.5 else 0
-    number = pick(rng, (0, 1, 7, 0x7FFFFFFF, 0xFFFFFFFF, int(rng.integers(1 << 32))))
-    return data[: max(at, 0)] + number.to_bytes(4, "little") + data[max(at, 0) + 4 :]
+def other_json(rng: Random, text: str) -> str:
+    """Replace one value, anywhere in a JSON document, or take it out."""
+    values = json.loads(text)
+    holder = values
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        if not keys:
+            return json.dumps(rng.choice([[], None, 1, "x"]))
+        key = rng.choice(keys)
+        if not (isinstance(holder[key], dict | list) and holder[key] and rng.random() < 0.75):
+            break
+        holder = holder[key]
+    if rng.random() < 0.3:
+        del holder[key]
+    else:
+        odd = [None, True, -1, 0, 10**30, 1.5, "", "x", [], {}, [None], [1], {"a": None}]
+        holder[key] = rng.choice(odd)
+    return json.dumps(values)

@@ -1,81 +1,82 @@
 """Corrupt inputs end in a status or in one clear line: no traceback, crash, hang or missing row.
 
-What is wrong is printed with the seed of its input; `tests.fuzzing.campaign` runs one again.
+The first block of inputs is quick, the others are slow tests. What fails leaves its input in the
+folder that the report names; a crash or a hang ends the process, and xdist names its block.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
-from tests.fuzzing.campaign import run_seeds
-from tests.fuzzing.hostile import damaged
+from tests.fuzzing.cases import Case, make
+from tests.fuzzing.laws import check_rows, check_said, run_captured
+from tests.fuzzing.sound import score, sound_lines
 
-N_QUICK, N_ALL = 60, 10_000
+N_BLOCKS, N_EACH = 125, 80  # 10,000 inputs
+BLOCKS = [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, N_BLOCKS))]
 
-
-@pytest.mark.skipif(os.name != "posix", reason="hostile names and pipes need POSIX")
-def test_corrupt_inputs_end_in_a_status_or_one_line():
-    findings = run_seeds(range(N_QUICK))
-    assert not findings.problems, findings.report()
-    assert findings.statuses.total() == N_QUICK
-    assert set(findings.statuses) == {0, 1, 2}  # the inputs reach every way to end
-
-
-@pytest.mark.slow
-def test_ten_thousand_corrupt_inputs():
-    findings = run_seeds(range(N_ALL), n_processes=os.cpu_count() or 1)
-    assert not findings.problems, findings.report()
-    assert findings.statuses.total() == N_ALL
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="hostile names and pipes need POSIX"),
+    pytest.mark.filterwarnings("default"),  # of libraries about what they read
+]
 
 
-def test_inputs_of_a_seed_are_the_same_every_time(tmp_path):
-    from tests.fuzzing.cases import write_vectors
-    from tests.fuzzing.judging import make
-
-    vectors = write_vectors(tmp_path / "vectors.txt")
-    for seed in range(40):
-        written = []
-        for name in ("first", "second"):
-            folder = tmp_path / f"{name}-{seed}"
-            folder.mkdir()
-            make(seed, folder, vectors)
-            files = sorted(path for path in folder.rglob("*") if path.is_file())
-            written.append([(path.name, path.read_bytes()) for path in files])
-        assert written[0] == written[1]
+def check(case: Case, vectors) -> int:
+    """Run a case and hold what comes of it against the laws; return its status."""
+    if case.before is not None:
+        check_said(*run_captured(case.arguments))
+        case.before()
+    status, output, errors = run_captured(case.arguments)
+    check_said(status, output, errors)
+    if case.out is not None and status != 2:
+        check_rows(case, status, vectors)
+    return status
 
 
-def test_damage_changes_a_file():
-    import numpy as np
+@pytest.mark.parametrize("block", BLOCKS)
+def test_corrupt_inputs_end_in_a_status_or_one_line(block, tmp_path, vectors, begins):
+    statuses = set()
+    for seed in range(block * N_EACH, (block + 1) * N_EACH):
+        begins()
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        case = make(seed, folder, vectors)
+        try:
+            statuses.add(check(case, vectors))
+        except BaseException as error:
+            error.add_note(f"seed {seed}, files in {folder}: assay {case.arguments}")
+            raise
+        shutil.rmtree(folder)
+    assert statuses >= {0, 2}
 
-    data = bytes(range(256)) * 20
-    changed = [damaged(np.random.default_rng(seed), data) != data for seed in range(200)]
-    assert np.mean(changed) > 0.9
+
+@pytest.mark.parametrize("corpora", ['"other.jsonl"', "{}", "[1]"])
+def test_corpora_in_a_file_and_on_the_line(corpora, tmp_path, vectors):
+    data, sound = sound_lines(2)
+    (tmp_path / "corpus.jsonl").write_bytes(data)
+    (tmp_path / "run.toml").write_text(f"corpora = {corpora}", encoding="utf-8")
+    options = {"encoder": f"glove:{vectors}", "config": tmp_path / "run.toml"}
+    arguments = score(tmp_path / "corpus.jsonl", out=tmp_path / "out", **options)
+    case = Case(arguments=arguments, out=tmp_path / "out", n_rows=2, sound=sound)
+    assert check(case, vectors) == (0 if "other" in corpora else 2)
 
 
 @pytest.mark.parametrize(
-    ("what", "found"),
+    ("status", "output", "errors"),
     [
-        pytest.param("raise KeyError('x')", "KeyError", marks=pytest.mark.slow),
-        ("import os; os.abort()", "died with status -6"),
-        pytest.param("while True: pass", "takes too long", marks=pytest.mark.slow),
+        (3, "", "assay: a"),
+        (2, "", ""),
+        (2, "", "assay: a\nassay: b"),
+        (2, "", "what is wrong"),
+        (1, "", "assay: Traceback (most recent call last)"),
+        (0, "", "long " * 1_000),
+        (0, "\x1b[2J", ""),
+        (2, "", "assay: \u202egpj.exe"),
     ],
 )
-def test_trouble_is_seen(monkeypatch, tmp_path, what, found):
-    """A command that raises, dies or hangs is found, and the input before it has its answer."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import pipelines.cli.app as cli\n"
-        "usual = cli.run\n"
-        "def run(arguments):\n"
-        "    if 'compare' in arguments:\n"
-        f"        {what}\n"
-        "    return usual(arguments)\n"
-        "cli.run = run\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    findings = run_seeds([2, 4], limit_cpu_s=2)  # seed 4 compares two tables
-    assert list(findings.problems) == [4]
-    assert found in findings.problems[4]
-    assert findings.statuses.total() >= 1
+def test_wrong_ending_is_seen(status, output, errors):
+    with pytest.raises(AssertionError):
+        check_said(status, output, errors)

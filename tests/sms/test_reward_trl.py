@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 from sms.reward import Reward
-from tests.docs.blocks import read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "reward_trl.py"
@@ -90,9 +90,10 @@ def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):
 
 def test_guide_can_be_pasted(example, tmp_path):
     """With a tiny model on a CPU in place of the one that the page names."""
-    page = read_page((ROOT / "docs" / "reward.md").read_text(encoding="utf-8"))
-    (block,) = [block for block in page.blocks if "GRPOTrainer(" in block.text]
-    model, tokenizer = example.tiny_model([block.text])
+    page = (ROOT / "docs" / "reward.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (block,) = [block for block in blocks if "GRPOTrainer(" in block]
+    model, tokenizer = example.tiny_model([block])
     tokenizer.chat_template = CHAT_TEMPLATE
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "model")
@@ -102,7 +103,7 @@ def test_guide_can_be_pasted(example, tmp_path):
         'output_dir="summariser",': f"output_dir={str(tmp_path)!r}, {on_cpu}",
         "logging_steps=10": "logging_steps=1",
     }
-    text = block.text
+    text = block
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)

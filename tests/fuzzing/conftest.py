@@ -1,0 +1,35 @@
+"""Word vectors that all inputs share, and limits of what one input may take."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+
+import pytest
+
+from tests.fuzzing.sound import write_vectors
+
+LIMIT_S = 900
+"""Of one input; most take a tenth of a second, but a busy machine is no hang."""
+MEMORY_BYTES = 16 << 30
+"""That a process may ask for: an input that wants more than there is must be refused. What is only
+reserved does not count: the library that draws charts reserves more with every page."""
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory):
+    return write_vectors(tmp_path_factory.mktemp("vectors") / "vectors.txt")
+
+
+@pytest.fixture
+def begins(capfd):
+    """A function to call before each input: the process ends if the input takes too long."""
+    with capfd.disabled():
+        stderr = os.dup(2)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, before[1]))
+    yield lambda: faulthandler.dump_traceback_later(LIMIT_S, exit=True, file=stderr)
+    faulthandler.cancel_dump_traceback_later()
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+    os.close(stderr)
