@@ -382,11 +382,17 @@ def test_picture_is_svg_whatever_the_texts_hold(explained, metric):
 
 def test_picture_of_long_texts_stays_small(explained):
     long = " ".join(f"{word.capitalize()} cat." for word in KNOWN * 4)
-    root = ElementTree.fromstring(explained(long, long + " Dog dog.", metric="s+wms").svg())
+    found = explained(long, long + " Dog dog.", metric="s+wms")
+    root = ElementTree.fromstring(found.svg())
     paths = [element for element in root.iter() if element.tag.endswith("path")]
     assert 0 < len(paths) <= MAX_LINES
     assert any(e.text and "sentences …" in e.text for e in root.iter())
     assert float(root.get("height")) < 150 + 2 * MAX_SENTENCES * 60
+    live = ElementTree.fromstring(found.svg(is_live=True))
+    paths = [element for element in live.iter() if element.tag.endswith("path")]
+    hidden = [int(p.get("data-flow")) for p in paths if p.get("visibility") == "hidden"]
+    assert len(hidden) == len(paths) - MAX_LINES > 0
+    assert min(hidden) >= MAX_LINES
 
 
 def placed_words(found):

@@ -222,7 +222,8 @@ def test_text_without_tokens_scores_nan_and_short_one_0():
     short = rouge_n(tokens, np.array([1]), np.array([1]), 4)
     np.testing.assert_array_equal(short.f, [0])
     none = np.array([], dtype=np.int64)
-    assert [overlap.f.size for overlap in all_overlaps(tokens, none, none)] == [0] * 5
+    for texts in (tokens, Ragged.from_rows([])):
+        assert [overlap.f.size for overlap in all_overlaps(texts, none, none)] == [0] * 5
 
 
 def test_text_of_empty_sentences_scores_nan():
