@@ -80,11 +80,8 @@ def read_ratings(
     remedy = "keep one row of each, or name the raters with `--columns rater=NAME`"
     option = "--raters" if has_option else "raters"
     if RATER in frame.columns:
-        by, remedy, pool = (
-            [*KEYS, RATER],
-            "keep one rating of each rater",
-            ",".join(raters) or "all",
-        )
+        by, remedy = [*KEYS, RATER], "keep one rating of each rater"
+        pool = ",".join(raters) or "all"
         frame = with_rater_names(frame, where)
         names, said = _chosen_raters(frame[RATER], raters, where, option)
         frame = frame.filter(pl.col(RATER).is_in(names))

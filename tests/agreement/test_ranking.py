@@ -121,3 +121,8 @@ def test_ranks_have_no_ends_where_most_resamples_leave_a_system_out(rng):
     assert ranking.ranks.tolist() == list(range(20, 0, -1))
     assert not ranking.rank_low.any()
     assert not ranking.rank_high.any()
+
+
+def test_comparison_of_different_lengths_rejected(rng):
+    with pytest.raises(ValueError, match="`scores_b` must have 2 documents like `scores_a`, got 3"):
+        compare_systems(np.ones(2), np.ones(3), rng=rng)

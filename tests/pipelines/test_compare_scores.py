@@ -92,13 +92,13 @@ def only(result):
 
 
 def test_wins_ties_losses_and_means_by_hand(write):
-    a = write("a.csv", {"s": {"sms": [0.5, 0.1 + 0.2, 0.9, 0.2]}})
-    b = write("b.csv", {"s": {"sms": [0.4, 0.3, 0.5, 0.3]}})
+    a = write("a.csv", {"s": {"sms": [0.5, 0.1 + 0.2, 0.9, 0.2, 0.0]}})
+    b = write("b.csv", {"s": {"sms": [0.4, 0.3, 0.5, 0.3, 0.0]}})
     row = only(compare(a, b))
-    assert (row.wins, row.ties, row.losses) == (2, 1, 1)
-    assert (row.mean_a, row.mean_b) == pytest.approx((0.475, 0.375))
-    assert row.difference == pytest.approx(0.1)
-    assert (row.n_documents, row.n_missing) == (4, 0)
+    assert (row.wins, row.ties, row.losses) == (2, 2, 1)
+    assert (row.mean_a, row.mean_b) == pytest.approx((0.38, 0.30))
+    assert row.difference == pytest.approx(0.08)
+    assert (row.n_documents, row.n_missing) == (5, 0)
 
 
 def test_holm_is_over_all_rows(write):
