@@ -215,39 +215,39 @@ def _with_news(workers: Sequence[_Worker], timeout_s: float | None) -> list[_Wor
 class _Driver:
     """Hands out shards, and restarts workers that die, hang or keep failing."""
 
-    _schedule: Schedule
-    _workers: Workers
-    _job: Job
-    _reports: Reports
-    _on_start: Callable[[int, str], None] | None
+    schedule: Schedule
+    workers: Workers
+    job: Job
+    reports: Reports
+    on_start: Callable[[int, str], None] | None
 
     def run(self) -> None:
-        while self._schedule.n_open:
+        while self.schedule.n_open:
             self._assign()
-            workers = self._workers.all
+            workers = self.workers.all
             busy = [one for one in workers if one.shard is not None or not one.is_ready]
-            if not busy and all(self._schedule.is_left_out(one.number) for one in workers):
+            if not busy and all(self.schedule.is_left_out(one.number) for one in workers):
                 raise RuntimeError(
-                    f"no worker is left (last error: {self._workers.last_failure}); {CONTINUE}"
+                    f"no worker is left (last error: {self.workers.last_failure}); {CONTINUE}"
                 )
             for worker in _with_news(busy, _TICK_S):
                 self._take(worker)
             self._stop_overlong()
 
     def _assign(self) -> None:
-        for worker in self._workers.all:
+        for worker in self.workers.all:
             if worker.is_ready and worker.shard is None:
-                shard = self._schedule.take(worker.number, time.monotonic())
+                shard = self.schedule.take(worker.number, time.monotonic())
                 if shard is not None:
-                    worker.score(shard, self._job)
-                    if self._on_start is not None:
-                        self._on_start(shard.index, node_name())
+                    worker.score(shard, self.job)
+                    if self.on_start is not None:
+                        self.on_start(shard.index, node_name())
 
     def _take(self, worker: _Worker) -> None:
         """Take what a worker says, or that it has died."""
         answer = worker.answer()
         if worker.shard is None:
-            self._workers.take_ready(worker, answer)
+            self.workers.take_ready(worker, answer)
         elif isinstance(answer, _Ended):
             self._lose(worker, f"the worker was lost while scoring it ({answer})")
         else:
@@ -255,7 +255,7 @@ class _Driver:
             self._settle(worker, answer)
             if answer.error is None:
                 return
-            if self._schedule.needs_restart(worker.number):
+            if self.schedule.needs_restart(worker.number):
                 worker.kill()
                 worker.start()
             else:
@@ -266,21 +266,21 @@ class _Driver:
         assert worker.shard is not None  # noqa: S101
         logger.info("worker %d lost shard %d: %s", worker.number, worker.shard.index, reason)
         self._settle(worker, ShardReport(index=worker.shard.index, error=reason, node=node_name()))
-        self._schedule.leave(worker.number)
+        self.schedule.leave(worker.number)
         worker.start()
 
     def _settle(self, worker: _Worker, report: ShardReport) -> None:
         shard, worker.shard = worker.shard, None
         assert shard is not None  # noqa: S101
-        final = self._schedule.settle(worker.number, shard, report, time.monotonic())
+        final = self.schedule.settle(worker.number, shard, report, time.monotonic())
         if report.error is not None:
-            self._workers.last_failure = report.error
+            self.workers.last_failure = report.error
         if final is not None:
-            self._reports.add(final)
+            self.reports.add(final)
 
     def _stop_overlong(self) -> None:
-        by_number = {worker.number: worker for worker in self._workers.all}
-        for number, shard, seconds in self._schedule.over_limit(time.monotonic()):
+        by_number = {worker.number: worker for worker in self.workers.all}
+        for number, shard, seconds in self.schedule.over_limit(time.monotonic()):
             logger.warning(
                 "a worker has had shard %d for %.0f s and is restarted", shard.index, seconds
             )
