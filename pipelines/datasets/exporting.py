@@ -15,8 +15,19 @@ from cluster.reading import column_names, read_files
 from cluster.schema import CANDIDATE, IDS, REFERENCES, SOURCES, UNREADABLE, Wanted, resolve_columns
 from pipelines.datasets import sacrerouge
 from pipelines.datasets.rows import Candidate, Numbers
-from pipelines.tables.keyed import KEYS, collect, place, scan_files
-from pipelines.tables.scores import Scores, find_scores, is_folder, read_scores
+from pipelines.tables.keyed import (
+    KEYS,
+    NOT_NUMBERS,
+    RATER,
+    check_unique,
+    collect,
+    notes_on_dropped,
+    number_columns,
+    place,
+    scan_files,
+)
+from pipelines.tables.ratings import pools_of, with_rater_names
+from pipelines.tables.scores import find_scores, is_folder
 from sms.naming import AnyPath, OneOrMore, nearest, several
 
 
@@ -45,19 +56,15 @@ def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
     output.check_folder(is_new=True)
     inputs = several(paths)
     corpora = [path for path in inputs if not is_folder(path) and CANDIDATE in _names(path)]
-    scores = _scores([path for path in inputs if path not in corpora])
+    numbers, notes = _joined_numbers([path for path in inputs if path not in corpora])
     with output.filled() as folder:
         candidates = map(sacrerouge.candidate_line, _candidates(corpora))
         n_candidates = _write_lines(folder / sacrerouge.SUMMARIES_FILE, candidates)
-        numbers = map(sacrerouge.numbers_line, _numbers(scores.frame)) if scores else iter(())
-        n_scored = _write_lines(folder / sacrerouge.METRICS_FILE, numbers)
+        scores = map(sacrerouge.numbers_line, _number_rows(numbers))
+        n_scored = _write_lines(folder / sacrerouge.METRICS_FILE, scores)
         files = sorted(path.name for path in folder.iterdir())
     return ExportRun(
-        out=output.path,
-        files=files,
-        n_candidates=n_candidates,
-        n_scored=n_scored,
-        notes=scores.notes if scores else (),
+        out=output.path, files=files, n_candidates=n_candidates, n_scored=n_scored, notes=notes
     )
 
 
@@ -127,22 +134,54 @@ def _has(names: Sequence[str], canonical: str) -> bool:
     return True
 
 
-# Scores and ratings
+# Numbers
 
 
-def _scores(paths: Sequence[str]) -> Scores | None:
-    """Read the numbers of all candidates that any of the files has."""
-    if not paths:
-        return None
-    inputs = [find_scores(path) for path in paths]
-    keys = [
-        collect(scan_files(each.files, {}).select(KEYS), place(each.files)).drop_nulls()
-        for each in inputs
-    ]
-    return read_scores(inputs, pl.concat(keys).unique(maintain_order=True), columns={})
+def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Read numbers of candidates side by side, and notes on columns that hold none."""
+    joined = pl.DataFrame(schema=dict.fromkeys(KEYS, pl.String))
+    notes: list[str] = []
+    for path in paths:
+        table = _numbers(path, notes)
+        if shared := sorted({*joined.columns} & {*table.columns} - {*KEYS}):
+            raise ValueError(
+                f"`{shared[0]}` must be in only one of the inputs, but is in several; leave out "
+                "the others"
+            )
+        joined = joined.join(table, on=KEYS, how="full", coalesce=True, maintain_order="left_right")
+    return joined, notes
 
 
-def _numbers(scores: pl.DataFrame) -> Iterator[Numbers]:
-    for row in scores.iter_rows(named=True):
+def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
+    """Read numbers of candidates; those of the raters of one pool are averaged."""
+    files = find_scores(path).files
+    where = place(files)
+    frame = collect(scan_files(files, {}), where).drop_nulls(KEYS)
+    by = [*KEYS]
+    if RATER in frame.columns:
+        by.append(RATER)
+        frame = with_rater_names(frame, where)
+        pools = pools_of(frame[RATER].drop_nulls().unique().sort().to_list())
+        if len(pools) > 1:
+            raise ValueError(
+                f"raters in {where} must be of one pool to be averaged, got {', '.join(pools)}; "
+                "keep the rows of one"
+            )
+    check_unique(frame, by, where, "keep one row of each")
+    names = [name for name in frame.columns if name not in NOT_NUMBERS]
+    numbers = number_columns(frame, names, where)
+    dropped = notes_on_dropped(frame, names, numbers, where)
+    notes += dropped
+    kept = [name for name in names if name in numbers.columns]
+    if not kept:
+        raise ValueError(
+            f"{where} must have a column of numbers besides the keys, got none"
+            + "".join(f"; {note}" for note in dropped)
+        )
+    return numbers.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
+
+
+def _number_rows(numbers: pl.DataFrame) -> Iterator[Numbers]:
+    for row in numbers.iter_rows(named=True):
         document_id, system_id = (row.pop(key) for key in KEYS)
         yield Numbers(kind="scores", document_id=document_id, system_id=system_id, values=row)

@@ -100,7 +100,6 @@ FOLDERS_ONLY = {
     "evaluate, vectors": "evaluate @scorer @pairs.jsonl --embedding-cache @new",
     "reproduce, data": "reproduce sun2019-table1 --data @new",
     "reproduce, scorers": "reproduce bao2020-table1 --scorers @new",
-    "reproduce, training": "reproduce bao2020-table1 --train --out @new",
 }
 ENCODERS = [
     "train @pairs.jsonl --out local --scorer word --encoder glove:@vectors.txt",

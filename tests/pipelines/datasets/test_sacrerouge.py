@@ -23,12 +23,8 @@ def test_instances_by_hand(importing, write):
             "references": [text("A tug saved nine.", summarizer_id="A"), text(["One.", "Two."])],
         },
         PERSON | {"summary": text("A tug saved nine."), "reference": text("One."), "documents": []},
-        PEER | {"instance_id": "d2", "summarizer_id": "8", "summary": text("A.")},
     ]
-    documents = [
-        {"instance_id": "d1", "documents": [text([["A.", "B."], ["C."]]), text("D.")]},
-        {"instance_id": "d2", "documents": []},
-    ]
+    documents = [{"instance_id": "d1", "documents": [text([["A.", "B."], ["C."]]), text("D.")]}]
     found = importing(
         "sacrerouge", write("summaries.jsonl.gz", lines), write("documents.jsonl", documents)
     )
@@ -40,28 +36,36 @@ def test_instances_by_hand(importing, write):
         "source": ["A.\nB.\nC.", "D."],
     }
     assert found.row("human-A")["references"] == ["One."]
-    assert found.row("8")["source"] is None
+
+
+def test_instance_without_documents_has_no_source(importing, write):
+    lines = [{"instance_id": "d1", "documents": []}, PEER | {"summary": text("A.")}]
+    assert importing("sacrerouge", write("a.jsonl", lines)).row("7")["source"] is None
 
 
 def test_metrics_are_flattened_and_lists_averaged(importing, write):
-    nan = float("nan")
-    metrics = {
-        **{"rouge-1": {"f1": 0.5, "recall": 1}, "expert": {"coherence": [1, 2, 3]}, "n": 4},
-        **{"a": nan, "b": {"c": [1, nan]}},
+    summary = PEER | {"summary": text("A."), "references": []}
+    metrics = PEER | {
+        "metrics": {"rouge-1": {"f1": 0.5, "recall": 1}, "expert": {"coherence": [1, 2, 3]}, "n": 4}
     }
     found = importing(
         "sacrerouge",
-        write("summaries.jsonl", [PEER | {"summary": text("A."), "references": []}]),
-        write("metrics.jsonl", [PEER | {"metrics": metrics}] * 2),
+        write("summaries.jsonl", [summary]),
+        write("metrics.jsonl", [metrics]),
         ratings=True,
         scores=True,
     )
-    expected = {"rouge-1_f1": 0.5, "rouge-1_recall": 1.0, "expert_coherence": 2.0, "n": 4.0}
-    expected |= {"a": None, "b_c": None}
-    keys = {"document_id": "d1", "system_id": "7"}
-    assert found.ratings.rows(named=True) == [keys | expected]
+    assert found.ratings.rows(named=True) == [
+        {
+            "document_id": "d1",
+            "system_id": "7",
+            "rouge-1_f1": 0.5,
+            "rouge-1_recall": 1.0,
+            "expert_coherence": 2.0,
+            "n": 4.0,
+        }
+    ]
     assert found.scores.equals(found.ratings)
-    assert "values of metrics that differ" not in found.said
 
 
 def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
@@ -74,6 +78,14 @@ def test_metrics_of_a_candidate_may_be_in_several_files(importing, write):
     )
     assert found.scores.select("overall", "rouge-1_f1").rows() == [(3.0, 0.5)]
     assert "Left out: 1, values of metrics that differ from the first, which is kept" in found.said
+
+
+def test_number_that_is_nan_is_null(importing, write):
+    nan = float("nan")
+    row = PEER | {"summary": text("A."), "metrics": {"a": nan, "b": {"c": [1, nan]}, "d": 1}}
+    found = importing("sacrerouge", write("a.jsonl", [row, row]), scores=True)
+    assert found.scores.rows() == [("d1", "7", None, None, 1.0)]
+    assert "values of metrics that differ" not in found.said
 
 
 def test_columns_that_turn_up_late_are_null_before(importing, write):
@@ -185,8 +197,10 @@ def test_numbers_keep_the_order_of_the_first_input(export):
     assert found == keys["document_id"]
 
 
-def test_column_of_text_that_looks_like_numbers_is_named(export):
-    _, out, said = export({"overall": [2.5], "share": ["12.3%"], "n": ["a"]})
+def test_ratings_of_one_pool_are_averaged_and_text_is_named(export):
+    keys = {"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["r1", "r2"]}
+    columns = {"overall": [1, 4], "share": ["12.3%", "9%"], "n": ["a", "b"]}
+    _, out, said = export(keys | columns)
     (line,) = lines_of(out / "metrics.jsonl")
     assert line["metrics"] == {"overall": 2.5}
     assert "Column `share` of " in said
@@ -194,6 +208,7 @@ def test_column_of_text_that_looks_like_numbers_is_named(export):
     assert "`n`" not in said
 
 
+TWICE = {"document_id": ["d"] * 2, "system_id": ["x"] * 2}
 # tables, what is said
 NOT_EXPORTED = [
     ([{"candidate": pl.Series([None], dtype=pl.String)}],
@@ -202,9 +217,14 @@ NOT_EXPORTED = [
     ([{"document_id": [" d"], "candidate": ["A."]}], "have no spaces around them, got ' d'"),
     ([{"system_id": ["x\n"], "candidate": ["A."]}], "have no spaces around them, got 'x\\n'"),
     ([{"system_id": ["human-"], "candidate": ["A."]}], "ids that are not empty and have"),
-    ([{"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["r1", "r2"], "a": [1, 4]}],
-     "1 repeat, for example (d, x); keep one row of each"),
-    ([{"overall": ["4%"]}], "must have a column of numbers besides"),
+    ([TWICE | {"rater": ["r1"] * 2, "overall": [1, 5]}],
+     "1 repeat, for example (d, x, r1); keep one"),
+    ([TWICE | {"rater": ["expert-1", "turker-1"], "overall": [1, 4]}],
+     "of one pool to be averaged, got"),
+    ([TWICE | {"overall": [1, 4]}], "1 repeat, for example (d, x); keep one row of each"),
+    ([TWICE | {"rater": ["r1", "r2"], "overall": ["1%", "4%"]}],
+     "must have a column of numbers besides"),
+    ([{"a": [1]}, {"a": [2]}], "`a` must be in only one of the inputs"),
 ]  # fmt: skip
 
 
