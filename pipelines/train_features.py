@@ -51,6 +51,15 @@ class Material:
     left_out: Mapping[str, int]
     source_sample: Sequence[int]
 
+    def told(self) -> dict[str, Any]:
+        """Say what it is, for `scorer.json`."""
+        return {
+            "pairs": dict(self.n_pairs),
+            "candidates": len(self.training),
+            "left_out": dict(self.left_out),
+            SOURCE_SAMPLE: list(self.source_sample),
+        }
+
 
 def train_any(
     paths: OneOrMore,
@@ -83,8 +92,7 @@ def train_features(
 ) -> TrainedScorer:
     """Fit a scorer to pairs, or to a table of candidates, into a new folder.
 
-    With an `agreement` several recipes are tried, and that with the largest is kept. The other
-    options are those of `train.train_scorer`.
+    With an `agreement` several recipes are tried, and that with the largest is kept.
     """
     tell, paths = stages(on_progress), several(paths)
     check_on_disk(**recipe.feature_config.paths)
@@ -109,10 +117,7 @@ def train_features(
         preferences = judge_preferences(material.training, test, pairs, values, fitted_by, seed)
     trained_on = {
         "files": [base_name(file.path) for file in inputs],
-        "pairs": dict(material.n_pairs),
-        "candidates": len(material.training),
-        "left_out": dict(material.left_out),
-        SOURCE_SAMPLE: list(material.source_sample),
+        **material.told(),
         "negatives": asdict(recipe.negatives),
         "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
         "recipes": tried,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from reffree.examples import Example
-from reffree.readers import Reader, Reading
+from reffree.readers import Reader
 
 POOL_BATCHES = 64  # batches that are sorted by length together
 
@@ -37,9 +37,6 @@ class Batch:
         return list(dict.fromkeys(example.document_id for example in self.examples))
 
 
-_Read: TypeAlias = tuple[Example, Reading]
-
-
 def batches(
     groups: Iterable[Sequence[Example]],
     reader: Reader,
@@ -56,12 +53,14 @@ def batches(
     enough for all `n_ranks` is joined with the one before, and so is a pool at the end of the
     epoch.
     """
-    examples = chain.from_iterable(groups)
-    for pool in pools(examples, size * POOL_BATCHES, n_ranks):
-        read = _read(pool, reader)
+    for pool in pools(chain.from_iterable(groups), size * POOL_BATCHES, n_ranks):
+        readings = reader.read([e.source for e in pool], [e.candidate for e in pool])
+        read = list(zip(pool, readings, strict=True))
         made = cut(read, size, n_ranks, length=lambda one: one[1].length, what="examples")
         for batch in shuffled(made, rng):
-            yield _collated(batch[rank::n_ranks], reader)
+            examples, own = zip(*batch[rank::n_ranks], strict=True)
+            labels = torch.tensor([one.label for one in examples], dtype=torch.float32)
+            yield Batch(reader.collate(own), labels, examples)
 
 
 def count_batches(n_examples: int, *, size: int, n_ranks: int = 1) -> int:
@@ -115,16 +114,3 @@ def shuffled(made: Sequence[U], rng: np.random.Generator | None) -> Iterator[U]:
     """Give batches in an order of chance, or as they are."""
     order = range(len(made)) if rng is None else rng.permutation(len(made)).tolist()
     return (made[place] for place in order)
-
-
-def _read(examples: Sequence[Example], reader: Reader) -> list[_Read]:
-    readings = reader.read([e.source for e in examples], [e.candidate for e in examples])
-    return list(zip(examples, readings, strict=True))
-
-
-def _collated(batch: Sequence[_Read], reader: Reader) -> Batch:
-    return Batch(
-        inputs=reader.collate([reading for _, reading in batch]),
-        labels=torch.tensor([example.label for example, _ in batch], dtype=torch.float32),
-        examples=tuple(example for example, _ in batch),
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +124,9 @@ def sort_bucket(path: Path) -> tuple[int, int]:
     """
     pairs = read_bucket(path).pairs
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
-    hashes = (hash64(f"{len(source)}:{source}{reference}") for source, reference in _texts(pairs))
+    columns = (pairs.column(name) for name in ("source", "reference"))
+    texts = ((source.as_py(), own.as_py()) for source, own in zip(*columns, strict=True))
+    hashes = (hash64(f"{len(source)}:{source}{reference}") for source, reference in texts)
     contents = np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)
     order = np.lexsort((numbers, contents, keys))
     rows = order[_is_new(keys[order], contents[order])]
@@ -137,18 +139,13 @@ def sort_bucket(path: Path) -> tuple[int, int]:
     with pa.ipc.new_file(partial, PAIR_SCHEMA) as writer:
         for start in range(0, rows.size, _ROWS_AT_ONCE):
             some = slice(start, start + _ROWS_AT_ONCE)
-            columns = {
+            cells = {
                 name: [pairs.column(name)[row].as_py() for row in rows[some].tolist()]
                 for name in PAIR_SCHEMA.names
             }
-            writer.write_table(pa.table(columns | {"number": numbers[some]}, schema=PAIR_SCHEMA))
+            writer.write_table(pa.table(cells | {"number": numbers[some]}, schema=PAIR_SCHEMA))
     partial.replace(path)
     return rows.size, order.size - rows.size
-
-
-def _texts(pairs: pa.Table) -> Iterator[tuple[str, str]]:
-    columns = (pairs.column("source"), pairs.column("reference"))
-    return ((source.as_py(), own.as_py()) for source, own in zip(*columns, strict=True))
 
 
 def _is_new(*columns: np.ndarray) -> np.ndarray:

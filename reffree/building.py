@@ -109,7 +109,8 @@ def _build_pair_model(config: ModelConfig) -> Built:
             f"{config.max_pieces}"
         )
     tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
-    return _pair_model(config, transformer, tokenizer, _name_of(config.encoder))
+    name = "all-MiniLM-L6-v2" if kind == "minilm" else Path(path).name
+    return _pair_model(config, transformer, tokenizer, name)
 
 
 def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers has no types)
@@ -120,11 +121,6 @@ def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers
     if n_places is None or padding is None:
         return n_places
     return n_places - padding - 1  # the relatives of RoBERTa count places from after the padding's
-
-
-def _name_of(encoder: str) -> str:
-    spec = parse_spec(encoder)
-    return "all-MiniLM-L6-v2" if spec.kind.kind == "minilm" else Path(spec.path).name
 
 
 def _rebuild_pair_model(config: ModelConfig, folder: Path) -> Built:

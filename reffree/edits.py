@@ -109,7 +109,8 @@ def add_words(
     new: dict[int, tuple[Token, ...]] = {}
     places, times = np.unique(rng.integers(0, n + 1, count), return_counts=True)
     for place, n_times in zip(places.tolist(), times.tolist(), strict=True):
-        added = [Token(" ", _any_word(vocabulary, rng), False) for _ in range(n_times)]
+        words = [vocabulary[int(rng.integers(len(vocabulary)))] for _ in range(n_times)]
+        added = [Token(" ", word, False) for word in words]
         if place == n:  # behind the last word
             new[n - 1] = (*new.get(n - 1, (tokens[n - 1],)), *added)
         else:
@@ -280,10 +281,6 @@ def _at_least_two(n: int, thing: str) -> int:
     if n < 2:
         raise CannotEdit(f"one {thing} only")
     return n
-
-
-def _any_word(vocabulary: Sequence[str], rng: np.random.Generator) -> str:
-    return vocabulary[int(rng.integers(len(vocabulary)))]
 
 
 def _other_word(word: str, vocabulary: Sequence[str], rng: np.random.Generator) -> str:

@@ -23,11 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from reffree.buckets import Bucket, bucket_paths, neighbours_path, read_bucket
-from reffree.cut_text import Sentence, cut_text, join
+from reffree.cut_text import Sentence, count_words, cut_text, join
 from reffree.edits import CannotEdit
+from reffree.hard_edits import FEWEST_WORDS
 from reffree.hashing import generator_of
 from reffree.negatives import POSITIVE, Material, NegativesConfig, make_negative
-from reffree.positives import POSITIVES, REFERENCE, is_usable
+from reffree.positives import POSITIVES, REFERENCE
 
 MAX_HELD_OUT_PAIRS = 5_000
 """Pairs of a side that are judged, at most; buckets are random samples, and so are these."""
@@ -120,7 +121,7 @@ class Examples:
         for base in config.positives:
             positive = texts.positive(row, base)
             text = bucket.text("reference", row) if base == REFERENCE else join(positive)
-            if text in seen or (base != REFERENCE and not is_usable(positive)):
+            if text in seen or (base != REFERENCE and count_words(positive) < FEWEST_WORDS):
                 continue
             seen.add(text)
             material = texts.material(row, base, self._vocabulary)
@@ -156,16 +157,15 @@ class _Texts:
         self._cut = functools.lru_cache(_MAX_REMEMBERED)(
             lambda row, column: cut_text(bucket.text(column, row))
         )
-        self._positive = functools.lru_cache(_MAX_REMEMBERED)(self._make_positive)
+        self._positive = functools.lru_cache(_MAX_REMEMBERED)(
+            lambda row, base: POSITIVES[base](self._cut(row, "source"), self._cut(row, "reference"))
+        )
 
     def positive(self, row: int, base: str) -> tuple[Sentence, ...]:
         """Return a positive of a pair."""
         if base == REFERENCE:  # which needs no document
             return self._cut(row, "reference")
         return self._positive(row, base)
-
-    def _make_positive(self, row: int, base: str) -> tuple[Sentence, ...]:
-        return POSITIVES[base](self._cut(row, "source"), self._cut(row, "reference"))
 
     def material(self, row: int, base: str, vocabulary: Sequence[str]) -> Material:
         """Return what the negatives of a positive are made from."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from reffree.cut_text import Sentence, count_words
+from reffree.cut_text import Sentence
 from reffree.hard_edits import FEWEST_WORDS, content_words
 
 REFERENCE = "reference"
@@ -64,8 +64,3 @@ POSITIVES: dict[str, Callable[[Text, Text], tuple[Sentence, ...]]] = {
     "extract": best_extract,
 }
 """Every kind of positive by name: from the document and its reference."""
-
-
-def is_usable(text: Text) -> bool:
-    """Say whether a positive has enough words to be corrupted."""
-    return count_words(text) >= FEWEST_WORDS

@@ -183,19 +183,16 @@ class NeuralPairs:
 
         def compute(rows: np.ndarray) -> None:
             inputs = self._reader.collate([readings[row] for row in rows])
-            scores[rows, 0] = self._probabilities(inputs)
+            # In fp32 on any device, so that a scorer's numbers do not depend on where it runs.
+            with torch.inference_mode():
+                sent = {name: tensor.to(self._where) for name, tensor in inputs.items()}
+                scores[rows, 0] = torch.sigmoid(self._model(**sent).double()).cpu().numpy()
 
         self._batches.run(lengths, compute)
         reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
         scores[list(reasons)] = np.nan
         is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)
         return PairScores(scores, is_cut, reasons)
-
-    @torch.inference_mode()
-    def _probabilities(self, inputs: dict[str, torch.Tensor]) -> np.ndarray:
-        # In fp32 on any device, so that a scorer's numbers do not depend on where it runs.
-        logits = self._model(**{name: tensor.to(self._where) for name, tensor in inputs.items()})
-        return torch.sigmoid(logits.double()).cpu().numpy()
 
 
 class LinearPairs:

@@ -127,17 +127,13 @@ class PairSettings:
 
     def signature(self) -> str:
         """Name every setting that is not as a plain classifier has it."""
-        plain = PairSettings()
-        said = {f.name: getattr(self, f.name) for f in fields(self)}
-        return "|".join(
-            f"{name}:{value!r}" if name == "template" else f"{name}:{_written(value)}"
-            for name, value in said.items()
-            if value != getattr(plain, name) or name in ("document", "summary", "positive")
-        )
-
-
-def _written(value: object) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        plain, parts = PairSettings(), []
+        for name in (f.name for f in fields(self)):
+            value = getattr(self, name)
+            if value != getattr(plain, name) or name in ("document", "summary", "positive"):
+                told = "+".join(map(str, value)) if isinstance(value, tuple) else value
+                parts.append(f"{name}:{told!r}" if name == "template" else f"{name}:{told}")
+        return "|".join(parts)
 
 
 def _wrong(what: str, rule: str) -> ValueError:

@@ -74,10 +74,6 @@ COMMANDS = {
     ),
     "negatives": ("negatives @pairs.jsonl --kinds delete --out @new.parquet", ["new.parquet"]),
     "evaluate": ("evaluate @scorer @pairs.jsonl --json @new.json", ["new.json"]),
-    "evaluate by ratings": (
-        "evaluate @scorer --corpus @in --ratings @ratings.csv --json @new.json",
-        ["new.json"],
-    ),
     "reproduce": (
         "reproduce clark2019-table6 --out @new",
         [f"new/clark2019-table6.{suffix}" for suffix in ("csv", "json", "md")],
