@@ -92,8 +92,10 @@ class _Holder:
     def __init__(self, reward: Reward) -> None:
         self._reward = reward
 
-    def score(self, candidates: list[str | None], **against: Against) -> list[float]:
-        return self._reward.score(candidates, **against)
+    def score(
+        self, candidates: list[str | None], references: Against = None, sources: Against = None
+    ) -> list[float]:
+        return self._reward(candidates, references=references, sources=sources)
 
     def counters(self) -> dict[str, int]:
         return self._reward.counters()

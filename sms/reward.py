@@ -200,6 +200,11 @@ class Reward:
         **_columns
             Whatever else TRL hands over; not read.
 
+        Returns
+        -------
+        list of float
+            One per candidate.
+
         Raises
         ------
         ValueError
