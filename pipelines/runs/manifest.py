@@ -34,10 +34,11 @@ HISTORY_FOLDER = "history"
 PAGE_FILE = "scores.html"
 """The result of a run, for people."""
 EXPLAIN_FOLDER = "explain"
-"""Beside a report: pages of single scores, which it links to."""
+"""Beside `scores.html` or a report: pages of single scores, which it links to."""
 OWN_NAMES = (
     RUN_FILE,
     PAGE_FILE,
+    EXPLAIN_FOLDER,
     SUCCESS_FILE,
     PROGRESS_FILE,
     HISTORY_FOLDER,
@@ -65,6 +66,7 @@ LIBRARIES = (
 
 _PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
 _OWN_FILES = {
+    EXPLAIN_FOLDER: re.compile(r".*\.html"),
     SCORES_FOLDER: _PART,
     ERRORS_FOLDER: _PART,
     COPIES_FOLDER: re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?"),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.cli import app
 from pipelines.runs.progress import SCORING, Lines, Pace, Progress, describe, show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
@@ -236,7 +237,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
     ],
 )
 def test_wrong_command_is_one_line(wrong, arguments, message):
-    assert wrong(run(arguments)).startswith(message)
+    assert wrong(app.run(arguments)).startswith(message)
 
 
 def test_config_file_gives_options_and_the_command_line_wins(corpus, tmp_path, capsys):
