@@ -40,8 +40,8 @@ def mapped_ahead(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for future in waiting:
-                future.cancel()
+            while waiting:  # what failed knows its frames, and these what they work with
+                waiting.popleft().cancel()
 
 
 def gathered(tables: Iterable[pa.Table], n_bytes: int) -> Iterator[pa.Table]:

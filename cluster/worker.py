@@ -76,6 +76,8 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
         if clock.failure is not None:  # what this shard's own failure has led to
             raise clock.failure from None
         raise
+    finally:
+        clock.failure = None  # its frames would keep the scorer in memory
     fields = shared.score_fields
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
