@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -28,30 +28,20 @@ def made_ahead(items: Iterator[T]) -> Iterator[T]:
 
 def mapped_ahead(
     function: Callable[[T], R], items: Iterable[T], *, threads: int, most: int
-) -> Iterator[R]:
+) -> Generator[R]:
     """Map in order, in other threads; at most `most` results are under way or wait."""
     waiting: deque[Future[R]] = deque()
-
-    def watched() -> Iterator[T]:
-        try:
-            yield from items
-        except Exception as error:
-            for future in waiting:  # what failed before may have made this item fail
-                if not future.cancel() and (earlier := future.exception()) is not None:
-                    raise earlier from error
-            raise
-
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for item in watched():
+            for item in items:
                 waiting.append(pool.submit(function, item))
                 if len(waiting) == most:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for future in waiting:
-                future.cancel()
+            while waiting:  # what failed knows its frames, and these what they work with
+                waiting.popleft().cancel()
 
 
 def gathered(tables: Iterable[pa.Table], n_bytes: int) -> Iterator[pa.Table]:

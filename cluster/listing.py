@@ -165,7 +165,8 @@ def _leads_back(base: str, folder: str) -> bool:
 def _identity(path: str) -> Hashable:
     """Return what all names of a file share."""
     if is_url(path):
-        return path
+        filesystem, inner = filesystem_for(path)
+        return id(filesystem), inner
     about = os.stat(path)
     return about.st_dev, about.st_ino
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from cluster import ray_cluster  # noqa: F401  (sets what Ray reads when it is imported)
 
@@ -58,6 +58,7 @@ _RESTARTING = "The actor is restarting"  # how Ray puts it, in an error that has
 _NO_ROOM = "no node has room for a worker of %s; waiting for one"
 _RETRY_WAIT_S = 0.5
 _TICK_S = 1.0
+_REMIND_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -185,6 +186,10 @@ class _Worker:
                 self._metrics.count(report)
         return report
 
+    def end(self) -> NoReturn:
+        """End this process, so that Ray starts another one in its place."""
+        os._exit(1)
+
 
 class _Pool:
     """The actors of a run, as many as were asked for or as the cluster has room for."""
@@ -269,12 +274,12 @@ class _Driver:
         self._last_death = self._last_failure = ""
         # A worker stands here once for every further shard that it can take.
         self._idle: list[int] = []
-        # Those that must be asked anew when nothing is under way on them.
-        self._unwell: set[int] = set()
+        # Those that must be asked anew (or ended first) when nothing is under way on them.
+        self._unwell: dict[int, bool] = {}
         # What is under way: a worker's number, and its shard or None for the question.
         self._running: dict[Any, tuple[int, Shard | None]] = {}
         self._ask_at: dict[int, float] = {}
-        self._looked_around = time.monotonic()
+        self._looked_around = self._reminded = time.monotonic()
 
     def run(self) -> None:
         self._grow()
@@ -337,6 +342,13 @@ class _Driver:
         self._stop_overlong()
         if self._head.check():
             self._grow()
+        if now - self._reminded >= _REMIND_EVERY_S:
+            self._reminded = now
+            n_asked = sum(shard is None for _, shard in self._running.values())
+            n_asked += len(self._ask_at)
+            if n_asked:
+                n_workers = len(self._pool.actors)
+                logger.warning("%d of %d workers are not ready yet", n_asked, n_workers)
 
     def _grow(self) -> None:
         """Start workers where there is room, and ask for more while shards wait for one."""
@@ -365,22 +377,18 @@ class _Driver:
         failed = ShardReport(index=shard.index, error=reason, node=self._nodes[worker])
         self._settle(worker, shard, failed)
         self._schedule.leave(worker)
-        self._renew(worker, is_new=True)
+        self._renew(worker)
 
-    def _renew(self, worker: int, *, is_new: bool = False) -> None:
+    def _renew(self, worker: int, *, ends: bool = False) -> None:
         """Ask a worker anew whether it is ready, as soon as nothing is under way on it."""
         self._idle = [other for other in self._idle if other != worker]
-        self._unwell.add(worker)
+        self._unwell[worker] = ends or self._unwell.get(worker, False)
         if any(other == worker for other, _ in self._running.values()):
             return
-        self._unwell.remove(worker)
-        if not is_new and self._schedule.needs_restart(worker):
-            logger.warning(
-                f"worker {worker} on {self._nodes[worker]} failed twice in a row and is restarted; "
-                f"last error: {self._last_failure}"
-            )
-            ray.kill(self._pool.actors[worker], no_restart=False)
-        self._ask(worker)
+        if self._unwell.pop(worker):  # what is asked after `ray.kill` may reach the old process
+            self._running[self._pool.actors[worker].end.remote()] = (worker, None)
+        else:
+            self._ask(worker)
 
     def _ask(self, worker: int) -> None:
         self._running[self._pool.actors[worker].ready.remote()] = (worker, None)
@@ -427,7 +435,13 @@ class _Driver:
         self._failed_starts[worker] = 0
         self._settle(worker, shard, report)
         is_left_out = self._schedule.is_left_out(worker)
-        if worker in self._unwell or (report.error is not None and not is_left_out):
+        if report.error is not None and not is_left_out and self._schedule.needs_restart(worker):
+            logger.warning(
+                f"worker {worker} on {report.node} failed twice in a row and is restarted; last "
+                f"error: {report.error}"
+            )
+            self._renew(worker, ends=True)
+        elif worker in self._unwell or (report.error is not None and not is_left_out):
             self._renew(worker)
         else:
             self._idle.append(worker)

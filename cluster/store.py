@@ -12,7 +12,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -311,8 +311,11 @@ def list_names(folder: str) -> list[str]:
 def delete_file(path: str) -> None:
     """Delete a file, if it is there; of a link, the link."""
     filesystem, inner = filesystem_for(path)
-    with suppress(FileNotFoundError), naming(path):
-        filesystem.delete_file(inner)
+    with naming(path):
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            Path(inner).unlink(missing_ok=True)
+        else:
+            _delete(filesystem, inner)
 
 
 def check_no_links(folder: str, *inside: str) -> None:
@@ -414,8 +417,7 @@ def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa
         stream.write(payload)
         stream.close()
         for left in reversed(range(_RENAMES)):  # somebody may write the same file just now
-            with suppress(FileNotFoundError):
-                filesystem.delete_file(inner)
+            _delete(filesystem, inner)
             try:
                 filesystem.move(partial, inner)
                 break
@@ -423,9 +425,14 @@ def _write_and_move(filesystem: pafs.FileSystem, inner: str, payload: bytes | pa
                 if not left:
                     raise
     except BaseException:
-        with suppress(FileNotFoundError):
-            filesystem.delete_file(partial)
+        _delete(filesystem, partial)
         raise
+
+
+def _delete(filesystem: pafs.FileSystem, inner: str) -> None:
+    """Delete a file, if it is there; HDFS has no error of its own for one that is not."""
+    if filesystem.get_file_info(inner).type == pafs.FileType.File:
+        filesystem.delete_file(inner)
 
 
 def _split_options(path: str) -> tuple[str, str]:

@@ -9,8 +9,8 @@ import logging
 import platform
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -60,16 +60,24 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
-    prepared = (_prepared(rows, shared, clock) for rows in _with_text(tables, shared))
-
+    texts = _with_text(tables, shared, clock)
+    prepared = (_prepared(rows, shared, clock) for rows in texts)
     finish = partial(_finished, scorer=shared, clock=clock)
     results = (
         mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
         if job.overlaps
         else map(finish, prepared)
     )
-    scores = pa.concat_tables(results).combine_chunks()
-    shared.check()
+    try:
+        with closing(texts):  # waits for its threads
+            scores = pa.concat_tables(results).combine_chunks()
+        shared.check()
+    except Spoiled:
+        if clock.failure is not None:  # what this shard's own failure has led to
+            raise clock.failure from None
+        raise
+    finally:
+        clock.failure = None  # its frames would keep the scorer in memory
     fields = shared.score_fields
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
@@ -136,19 +144,31 @@ def one_line(error: BaseException) -> str:
 
 
 class _Clock:
-    """Adds up the seconds of every stage; a stage belongs to one thread."""
+    """Adds up the seconds of every stage, which belongs to one thread; knows the first failure."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = dict.fromkeys(("read", "prepare", "compare", "write"), 0.0)
         self.started = time.perf_counter()
+        self.failure: Exception | None = None
+        """What failed first."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
-            yield
+            with self.watched():
+                yield
         finally:
             self.seconds[name] += time.perf_counter() - started
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, Spoiled):
+                self.failure = self.failure or error
+            raise
 
     def each(self, name: str, items: Iterator[_T]) -> Iterator[_T]:
         """Charge a stage for waiting for each item."""
@@ -173,7 +193,9 @@ class _Batch:
     prepared: Any = None
 
 
-def _with_text(tables: Iterator[pa.Table], scorer: SharedScorer) -> Iterator[_Batch]:
+def _with_text(
+    tables: Iterator[pa.Table], scorer: SharedScorer, clock: _Clock
+) -> Generator[_Batch]:
     """Have text processes, where there are some, handle the text of the next batches."""
     batches = (
         _Batch(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables
@@ -183,7 +205,8 @@ def _with_text(tables: Iterator[pa.Table], scorer: SharedScorer) -> Iterator[_Ba
     n = scorer.text.n_processes
 
     def read(batch: _Batch) -> _Batch:
-        text, seconds = scorer.read(batch.readable)
+        with clock.watched():
+            text, seconds = scorer.read(batch.readable)
         return replace(batch, text=text, text_s=seconds)
 
     return mapped_ahead(read, batches, threads=n, most=n + 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow._fs import _MockFileSystem
 
 from cluster import list_inputs
-from cluster.listing import files_like, find_files
+from cluster.listing import each_once, files_like, find_files
 
 NAMES = ("a", "b", "ab", ".h", "_u", "x y", "[a]", "a.csv", "b.csv", ".h.csv")
 PARTS = (
@@ -169,6 +169,12 @@ def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
     assert names_of(tmp_path / "*.jsonl", tmp_path / "a*", root=tmp_path) == ["a.jsonl", "b.jsonl"]
     said = f"each file is read once: 1 more name is passed over, {path} is named twice"
     assert [record.message for record in caplog.records] == [said, said]
+
+
+def test_object_of_a_store_counts_once_however_its_url_is_written(monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    once = each_once(["s3://bucket/a%20b.jsonl", "s3://bucket/a b.jsonl", "s3://bucket/c.jsonl"])
+    assert once == ["s3://bucket/a b.jsonl", "s3://bucket/c.jsonl"]
 
 
 def test_name_that_is_no_text_is_said_and_the_others_are_read(tmp_path, caplog):

@@ -6,12 +6,23 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from cluster import RayOptions, committed, list_inputs, on_ray, plan_shards, run_local, run_ray
+from cluster import (
+    RayOptions,
+    ShardReport,
+    committed,
+    list_inputs,
+    on_ray,
+    plan_shards,
+    run_local,
+    run_ray,
+)
 from cluster.on_ray import describe_on_ray
 from cluster.ray_process import ProcessLost
+from cluster.schedule import Schedule
 from tests.cluster.toy_scorer import CannotBeMade, WaitsForNextShard
 
 pytestmark = pytest.mark.ray
@@ -252,3 +263,58 @@ def test_worker_says_what_its_scorer_is(ray_cluster, make_scorer, tmp_path):
     assert fields == ("characters", "half")
     with pytest.raises(FileNotFoundError, match="no weights"):
         describe_on_ray(CannotBeMade(), of_this_process, str(tmp_path), RayOptions())
+
+
+def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_fails_too(
+    write_corpus, make_rows, monkeypatch
+):
+    from cluster import ray_runner  # brings Ray
+
+    shards = plan_shards(list_inputs([write_corpus(make_rows(30))]), 10)
+    asked = []
+
+    class Actor:
+        def __init__(self):
+            for name in ("ready", "end", "score"):
+                call = SimpleNamespace(
+                    remote=lambda *_, name=name: asked.append(name) or len(asked)
+                )
+                setattr(self, name, call)
+
+    pool = SimpleNamespace(actors=[Actor()], shards_at_once=2)
+    monkeypatch.setattr(ray_runner, "HeadWatch", SimpleNamespace)
+    monkeypatch.setattr(ray_runner, "RunMetrics", SimpleNamespace)
+    driver = ray_runner._Driver(Schedule(shards, 3, 30.0), pool, lambda *_: None)
+
+    def answer(value):
+        monkeypatch.setattr(ray_runner.ray, "get", lambda _: value)
+        driver._take(min(driver._running))
+
+    def failed(index):
+        return ShardReport(index=index, error="this node is broken")
+
+    driver._ask(0)
+    answer("node")
+    driver._idle = [0]  # one shard to begin with
+    driver._assign()
+    answer(failed(0))
+    answer("node")
+    driver._assign()
+    answer(failed(1))
+    answer(failed(2))
+    assert asked == ["ready", "score", "ready", "score", "score", "end"]
+
+
+def test_workers_that_are_not_ready_are_told_every_minute(monkeypatch, caplog):
+    from cluster import ray_runner  # brings Ray
+
+    monkeypatch.setattr(ray_runner, "HeadWatch", lambda: SimpleNamespace(check=lambda: False))
+    monkeypatch.setattr(ray_runner, "RunMetrics", lambda: SimpleNamespace(set=lambda **_: None))
+    pool = SimpleNamespace(actors=[None, None])
+    driver = ray_runner._Driver(Schedule([], 3, 30.0), pool, lambda *_: None)
+    driver._running = {"a question": (0, None)}
+    begun = time.monotonic()
+    for seconds in range(0, 150, 10):
+        monkeypatch.setattr(ray_runner.time, "monotonic", lambda now=begun + seconds: now)
+        driver._look_around()
+    assert [r.message for r in caplog.records] == ["1 of 2 workers are not ready yet"] * 2

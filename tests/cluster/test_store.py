@@ -86,7 +86,10 @@ def test_missing_file_named(tmp_path):
 
 
 class LikeHdfs(pafs.FSSpecHandler):
-    """Files in memory that cannot be renamed onto one another; the first renames may fail."""
+    """Files in memory that cannot be renamed onto one another; the first renames may fail.
+
+    To delete what is not there is an error, as in libhdfs, which names no reason.
+    """
 
     def __init__(self):
         super().__init__(fsspec.filesystem("memory"))
@@ -98,6 +101,11 @@ class LikeHdfs(pafs.FSSpecHandler):
         if self.fs.exists(dest) or len(self.moves) <= self.fails:
             raise OSError("cannot rename")
         super().move(src, dest)
+
+    def delete_file(self, path):
+        if not self.fs.exists(path):
+            raise OSError(errno.EIO, "HDFS delete failed")
+        super().delete_file(path)
 
 
 @pytest.fixture

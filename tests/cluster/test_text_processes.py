@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +144,35 @@ def test_failure_is_told_though_the_next_batch_finds_the_scorer_spoiled(plan, gp
     left = iter([Fails() for _ in range(9)])  # without a report a shard would be tried for ever
     reports = run_local(plan, lambda _: next(left), replace(gpu_job, **how), max_attempts=1)
     assert ["cannot compare" in report.error for report in reports] == [True] * 3
+
+
+def test_failure_is_told_though_an_earlier_batch_waits_for_the_shard_beside(numbered, gpu_job):
+    """While one shard is compared, and the first batch of the other waits, the second one fails."""
+
+    class Fails(CountCharacters):
+        compared, has_begun, has_failed = -1, threading.Event(), threading.Event()
+
+        def prepare(self, rows):
+            row = int(rows["document_id"][0].as_py())
+            if row % 20:
+                assert self.has_begun.wait(WAIT_S)
+                if row // 20 != self.compared:
+                    time.sleep(0.2)  # until the first batch waits
+                    self.has_failed.set()
+                    raise RuntimeError("cannot prepare")
+            return super().prepare(rows), row // 20
+
+        def compare(self, given):
+            prepared, self.compared = given
+            self.has_begun.set()
+            assert self.has_failed.wait(WAIT_S)
+            return super().compare(prepared)
+
+    left = iter([Fails(), CountCharacters()])
+    job = replace(gpu_job, threads=1)
+    reports = run_local(numbered[:2], lambda _: next(left), job, max_attempts=1)
+    told = [report.error for report in reports if report.error is not None]
+    assert ["cannot prepare" in error for error in told] == [True]
 
 
 # Nothing waits
