@@ -57,12 +57,11 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
             f"`n` must be at most {len(texts)}, the number of documents for which all of "
             f"{keyed.listed(list(systems))} have a text, got {n_documents}"
         )
-    key = _key(texts["document_id"].to_list(), settings)
-    by_document = {row["document_id"]: row for row in texts.to_dicts()}
+    key = _key(list(texts), settings)
     sheet = []
     for item, document, system_a, system_b, left in key.sort("item").iter_rows():
         right = system_b if left == system_a else system_a
-        shown = by_document[document][left], by_document[document][right]
+        shown = texts[document][left], texts[document][right]
         blank = dict.fromkeys(("judge", *settings.criteria, "comment"))
         sheet.append({"item": item, **dict(zip(SIDES, shown, strict=True)), **blank})
     key_file.write(key.write_csv().encode())
@@ -112,8 +111,8 @@ def _check_request(settings: PreferencesSettings) -> None:
 
 def _texts_by_document(
     corpus: str, systems: Sequence[str], columns: Mapping[str, str]
-) -> pl.DataFrame:
-    """Read the documents for which all systems have a text, sorted; a column for each system."""
+) -> dict[str, dict[str, str]]:
+    """Read the systems' texts of every document for which all have one, sorted by document."""
     files = keyed.files_of(corpus)
     where = keyed.place(files)
     lazy = keyed.scan_files(files, columns)
@@ -134,8 +133,10 @@ def _texts_by_document(
         pl.col("candidate").str.strip_chars() != "",
     )
     keyed.check_unique(frame, KEYS, where, "keep one row of each")
-    by_system = frame.pivot("system_id", index="document_id", values="candidate")
-    return by_system.drop_nulls().sort("document_id")
+    texts: dict[str, dict[str, str]] = {}
+    for document, system, candidate in frame.sort("document_id").iter_rows():
+        texts.setdefault(document, {})[system] = candidate
+    return {name: own for name, own in texts.items() if len(own) == len(systems)}
 
 
 def _key(documents: Sequence[str], settings: PreferencesSettings) -> pl.DataFrame:

@@ -97,6 +97,7 @@ def train_features(
     tell, paths = stages(on_progress), several(paths)
     check_on_disk(**recipe.feature_config.paths)
     folder = checked_folder(out, is_resumed=resume)
+    device = chosen_device(machines.device)
     inputs = with_content(list_inputs(paths))
     seed = recipe.negatives.seed
     is_own_table = is_table(paths, dict(of_pairs.get("columns") or {}))
@@ -104,7 +105,6 @@ def train_features(
         material = _of_table(paths, seed, **of_pairs)
     else:
         material = _of_pairs(paths, recipe, tell, **of_pairs)
-    device = chosen_device(machines.device)
     pairs, tried, values = fit_scorer(
         material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
     )

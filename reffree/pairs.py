@@ -148,7 +148,7 @@ class _Sample:
     def kept(self) -> tuple[Any, ...]:
         """Return the things, each once, sorted."""
         self._prune()
-        return tuple(sorted({thing for _, thing in self._entries}))
+        return tuple(sorted({thing for _, thing in self._entries if thing is not None}))
 
     def _prune(self) -> None:
         keys = sorted({key for key, _ in self._entries})

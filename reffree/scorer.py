@@ -278,7 +278,12 @@ def load_scorer(
 def _load_neural(
     folder: Path, settings: Mapping[str, Any], device: str, cache_folder: str | None
 ) -> tuple[NeuralPairs, str]:
-    weights = settings["hashes"][WEIGHTS_FILE]
+    weights = settings["hashes"].get(WEIGHTS_FILE)
+    if weights is None:
+        raise ValueError(
+            f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
+            "the folder again"
+        )
     for name, digest in settings["hashes"].items():
         is_there = (folder / name).is_file()
         if not is_there or hash_of(folder / name) != digest:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import selectors
 
 from cluster import list_inputs
 from cluster.output import Output
@@ -178,7 +179,7 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
             f"{where} must have a column of numbers besides the keys, got none"
             + "".join(f"; {note}" for note in dropped)
         )
-    return numbers.group_by(KEYS, maintain_order=True).agg(pl.col(name).mean() for name in kept)
+    return numbers.group_by(KEYS, maintain_order=True).agg(selectors.by_name(*kept).mean())
 
 
 def _number_rows(numbers: pl.DataFrame) -> Iterator[Numbers]:

@@ -92,6 +92,7 @@ def files_in(paths: Sequence[str], suffixes: Sequence[str], takes: str) -> Itera
     """
     seen: set[tuple[str, str]] = set()
     for path in map(Path, paths):
+        path.stat()
         for file in _files_of(path) if path.is_dir() else [path]:
             if file.name.endswith(_ARCHIVES):
                 raise ValueError(f"{file} is an archive; unpack it, and name the folder")

@@ -137,9 +137,9 @@ _QUESTION = "3"
 
 def _asap_sas(found: Files) -> Iterator[Row]:
     """Read the answers to question 3, each by a "system" named after the answer's id."""
-    references = [text_of(file).strip() for file in found if file.suffix == ".txt"]
-    if "" in references:
-        raise ValueError(f"the *.txt file of {_ASAP_SAS} must have a sample answer, got none")
+    answers = {file: text_of(file).strip() for file in found if file.suffix == ".txt"}
+    if empty := [file for file, answer in answers.items() if not answer]:
+        raise ValueError(f"{empty[0]} must have a sample answer, got none")
     for file in found:
         for record in records(file) if file.suffix == ".tsv" else ():
             question = record.identifier("EssaySet")
@@ -150,7 +150,7 @@ def _asap_sas(found: Files) -> Iterator[Row]:
                 document_id=f"question-{question}",
                 system_id=record.identifier("Id"),
                 candidate=record.text("EssayText").strip(),
-                references=references or None,
+                references=list(answers.values()) or None,
             )
             yield candidate
             for number in (1, 2):
@@ -158,7 +158,6 @@ def _asap_sas(found: Files) -> Iterator[Row]:
                 yield _ratings(candidate, "rater", values, number)
 
 
-_ASAP_SAS = "asap-sas"
 _NEWSROOM_ASPECTS = ("coherence", "fluency", "informativeness", "relevance")
 _BREAKS = re.compile(r"\s*(?:</?(?:p|br)\s*/?>\s*)+", re.IGNORECASE)
 
@@ -217,7 +216,7 @@ _READERS: Mapping[str, Callable[[Files], Iterator[Row]]] = {
         _pairs, document_ids=["publication_number"], source="description", reference="abstract"
     ),
     "newsroom-human": _newsroom_human,
-    _ASAP_SAS: _asap_sas,
+    "asap-sas": _asap_sas,
     "summeval": _summeval,
     sacrerouge.NAME: sacrerouge.read,
 }

@@ -22,6 +22,7 @@ from cluster import InputFile, list_inputs
 from cluster.lines import csv_separator
 from cluster.store import is_url, open_input
 from pipelines.tables.records import InputRecord
+from sms.words import is_panic
 
 KEYS = ("document_id", "system_id")
 RATER = "rater"
@@ -115,9 +116,18 @@ def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
 def _reading(where: str) -> Iterator[None]:
     try:
         yield
-    except pl.exceptions.PolarsError as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+    except BaseException as error:
+        if not (isinstance(error, pl.exceptions.PolarsError) or is_panic(error)):
+            raise
+        # A panic, such as at a time zone that does not exist, has its reason inside.
+        reason = str(error).rpartition('ErrString("')[2].replace("\\n", "\n")
+        first_line = (reason.splitlines() or [type(error).__name__])[0]
         raise ValueError(f"cannot read {where}: {first_line}") from error
+
+
+def cells_of(frame: pl.DataFrame, name: str) -> pl.Series:
+    """Return a column; methods of a series called `*` or `^a.*$` would take that for a pattern."""
+    return frame[name].alias("cells")
 
 
 def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.DataFrame:
@@ -129,7 +139,7 @@ def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.
     """
     numbers = {name: _numbers(frame, name, where) for name in names}
     kept = [column.alias(name) for name, column in numbers.items() if column is not None]
-    return frame.drop(names).with_columns(kept)
+    return frame.drop(selectors.by_name(*names)).with_columns(kept)
 
 
 def notes_on_dropped(
@@ -140,7 +150,7 @@ def notes_on_dropped(
     for name in names:
         if name in kept.columns or frame[name].dtype != pl.String:
             continue
-        cells = frame[name].str.strip_chars().drop_nulls()
+        cells = cells_of(frame, name).str.strip_chars().drop_nulls()
         cells = cells.filter(cells != "")
         if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
             notes.append(
@@ -277,7 +287,7 @@ def _key(schema: pl.Schema, key: str, where: str, role: str, names: Sequence[str
 
 def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
     """Return the column as float64, or None if it holds no number but something else."""
-    column = frame[name]
+    column = cells_of(frame, name)
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null, pl.String)):
         return None
     if column.dtype == pl.String:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 from polars import selectors
 
-from pipelines.tables.keyed import KEYS, RATER, listed
+from pipelines.tables.keyed import KEYS, RATER, cells_of, listed
 from pipelines.tables.ratings import Ratings
 from pipelines.tables.scores import Scores
 from sms.naming import counted
@@ -35,8 +35,8 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
             f"{listed(ratings.aspects)} is empty or NaN"
         )
     kept = _complete(rated, aspects).join(_complete(scored, metrics), on=KEYS, how="semi")
-    lacking = {name: int((~rated[name]).sum()) for name in aspects}
-    lacking |= {name: int((~scored[name]).sum()) for name in metrics}
+    lacking = {name: int((~cells_of(rated, name)).sum()) for name in aspects}
+    lacking |= {name: int((~cells_of(scored, name)).sum()) for name in metrics}
     lacks = [f"{name} lacks {n:,}" for name, n in sorted(lacking.items(), key=lambda x: -x[1]) if n]
     if n_unscored := len(rated) - len(scored):
         lacks.insert(0, f"{n_unscored:,} without a score")
@@ -64,7 +64,7 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
 
 
 def _with_values(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    return [name for name in names if frame[name].any()]
+    return [name for name in names if cells_of(frame, name).any()]
 
 
 def _complete(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

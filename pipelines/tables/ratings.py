@@ -99,7 +99,7 @@ def read_ratings(
     frame = frame.filter(pl.col("system_id").is_in(kept))
     keyed.check_unique(frame, by, where, remedy)
     return Ratings(
-        frame=frame.select(*by, *kept_aspects).sort(by),
+        frame=frame.select(selectors.by_name(*by, *kept_aspects)).sort(by),
         aspects=kept_aspects,
         raters=pool,
         rater_names=names,
@@ -159,7 +159,10 @@ def _with_aspects(
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
     notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
-        firsts = {name: frame[name].drop_nulls().head(1).to_list() for name in names[: keyed.SHOWN]}
+        firsts = {
+            name: keyed.cells_of(frame, name).drop_nulls().head(1).to_list()
+            for name in names[: keyed.SHOWN]
+        }
         shown = (f"{name} ({str(cells[0])[:20]!r})" for name, cells in firsts.items() if cells)
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got "

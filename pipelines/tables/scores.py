@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import pyarrow.fs as pafs
+from polars import selectors
 
 from cluster import InputFile, committed_parts
 from cluster.scores_files import check_parts, is_part
@@ -204,7 +205,8 @@ def _rated_rows(
     lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
 ) -> tuple[pl.DataFrame, list[str]]:
     """Read rows that have a rating; also say which columns are left out."""
-    rows = keyed.collect(lazy.select(*KEYS, *names).join(rated.lazy(), on=KEYS, how="semi"), where)
+    kept = lazy.select(selectors.by_name(*KEYS, *names))
+    rows = keyed.collect(kept.join(rated.lazy(), on=KEYS, how="semi"), where)
     if not rows.height:
         n_rows = keyed.collect(lazy.select(pl.len()), where).item()
         theirs = keyed.collect(lazy.select(KEYS).head(3), where)

@@ -11,7 +11,7 @@ import polars as pl
 
 from agreement import count_tied_cells, duplicate_systems
 from agreement.coefficients import merge_close
-from pipelines.tables.keyed import RATER, listed
+from pipelines.tables.keyed import RATER, cells_of, listed
 from pipelines.tables.ratings import MEAN_COLUMN, Ratings
 from pipelines.tables.scores import Scores
 
@@ -59,7 +59,7 @@ def make_study(ratings: Ratings, scores: Scores) -> Study:
     )
     shape = len(systems), len(documents)
     cells = _places(rated["system_id"], systems), _places(rated["document_id"], documents)
-    values = {name: rated[name].fill_null(np.nan).to_numpy() for name in ratings.aspects}
+    values = {name: _numbers(rated, name) for name in ratings.aspects}
     raters = list(ratings.rater_names)
     by_rater = {}
     if raters and len(raters) * math.prod(shape) <= MOST_RATER_CELLS:
@@ -87,7 +87,7 @@ def cell_matrix(
     """Lay a column out over systems and documents, shape (n_systems, n_documents)."""
     matrix = np.full((len(systems), len(documents)), np.nan)
     i, j = _places(frame["system_id"], systems), _places(frame["document_id"], documents)
-    matrix[i, j] = frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    matrix[i, j] = _numbers(frame, column)
     return matrix
 
 
@@ -179,6 +179,10 @@ def _cell_means(
     np.add.at(counts, (i, j), 1.0)
     means = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
     return means if (counts <= 1.0).all() else merge_close(means.ravel()).reshape(shape)
+
+
+def _numbers(frame: pl.DataFrame, name: str) -> np.ndarray:
+    return cells_of(frame, name).cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _places(values: pl.Series, names: Sequence[str]) -> np.ndarray:

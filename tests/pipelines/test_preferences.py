@@ -267,6 +267,25 @@ def test_sheet_is_blind_and_balanced(corpus, tmp_path):
     assert not key["item"].is_sorted()
 
 
+def test_system_without_any_text_leaves_no_document(write, tmp_path):
+    rows = [
+        {"document_id": f"d{i}", "system_id": system, "candidate": f"{i}" if system == "a" else " "}
+        for i in range(3)
+        for system in "ab"
+    ]
+    with pytest.raises(ValueError, match="`n` must be at most 0"):
+        make_sheet(write(rows), systems=("a", "b"), n=1, out=str(tmp_path / "sheet.csv"))
+
+
+def test_systems_may_be_called_like_columns(write, tmp_path):
+    names = ("document_id", "*")
+    rows = [
+        {"document_id": f"d{i}", "system_id": n, "candidate": n} for i in range(2) for n in names
+    ]
+    made = make_sheet(write(rows), systems=names, n=2, out=str(tmp_path / "sheet.csv"))
+    assert made.n_rows == 2
+
+
 def test_sheet_order_depends_on_the_seed_only(corpus, tmp_path):
     def made(name, seed):
         path = tmp_path / name

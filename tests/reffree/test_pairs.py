@@ -81,6 +81,12 @@ def test_sample_of_sources_depends_on_the_pairs_alone():
     assert set(samples[0]) < {text_key(pair.source) for pair in pairs}
 
 
+def test_source_whose_letters_are_none_when_composed_is_in_no_sample():
+    sample = SourceSample()
+    sample.add([("a", "\ufe70"), ("b", "One source.")])  # a space and a mark: no letter
+    assert sample.kept() == (text_key("One source."),)
+
+
 TEXTS = st.lists(st.text(alphabet="abcd ,.", max_size=30), max_size=20)
 
 

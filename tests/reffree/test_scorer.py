@@ -167,6 +167,7 @@ DAMAGES = {
     "weights": (lambda f: flip_a_byte(f / "weights.safetensors"), "weights.*got another file"),
     "tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer.*another file"),
     "keys": (lambda f: change(f, drop="model"), "must have all its keys, got none of model"),
+    "hashes": (lambda f: change(f, hashes={}), "must have all its keys, got none of weights"),
     "newer": (lambda f: change_model(f, n_heads=2), f"{OURS}.*n_heads.*load it with"),
     "versions": (lambda f: change(f, versions=[]), f"{OURS}.*copy the"),
     "length": (lambda f: change_model(f, max_pieces=[]), f"{OURS}.*copy the"),

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from assay import correlate
@@ -22,6 +24,17 @@ def test_scores_of_no_system_that_is_kept_rejected(bench, refused):
     scores = bench.scores(bench.rows.filter(system_id="s0"))
     line = refused("--systems", "s1", scores=[scores])
     assert "are among the 8 rated ones of the systems that are kept" in line
+
+
+@pytest.mark.parametrize("given", ["scores", "ratings"])
+def test_time_zone_that_does_not_exist_rejected(bench, refused, given):
+    """Polars panics at it, which is no `Exception`."""
+    table = bench.rows.to_arrow()
+    times = pa.array([0] * len(table), pa.timestamp("us", "Nowhere/Else"))
+    path = bench.folder / "zone.parquet"
+    pq.write_table(table.append_column("when", times), path)
+    line = refused(**{given: [str(path)] if given == "scores" else str(path)})
+    assert line.startswith(f"cannot read {path}: unable to parse time zone: 'Nowhere/Else'")
 
 
 def test_one_system_marks_system_level(bench):

@@ -280,3 +280,15 @@ def test_lengths_come_from_the_texts(bench, run_folder):
     )
     assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
     assert "words of the candidates" in out
+
+
+def test_columns_called_like_patterns_are_columns(bench):
+    """Polars takes `*` for all columns and `^o.*$` for those that match."""
+    found = []
+    for first, second in [("*", "^o.*$"), ("good", "poor")]:
+        scores = bench.rows.select(*KEYS, pl.col("good").alias(first), pl.col("poor").alias(second))
+        ratings = bench.rows.select(*KEYS, pl.col("overall").alias(first), overall="poor")
+        paths = [bench.scores(scores)]
+        assert bench.correlate("--fresh", scores=paths, ratings=bench.ratings(ratings))[0] == 0
+        found.append(bench.table(aspect=first, metric=first)["value"])
+    assert found[0].equals(found[1])

@@ -84,7 +84,10 @@ def test_files_of_no_use_are_named(refused, write, tmp_path):
     assert "`FILES` must be those of cnn-dailymail: *.parquet or *.jsonl" in said
     assert "notes.docx" in said
     assert "needs files with texts, got none" in refused("cnn-dailymail", path.parent)
-    assert "No such file" in refused("cnn-dailymail", tmp_path / "nowhere.jsonl")
+    for name in ("nowhere.jsonl", "folder"):
+        assert "No such file" in refused("cnn-dailymail", tmp_path / name)
+    empty = write("answer.txt", b" ")
+    assert f"{empty} must have a sample answer" in refused("asap-sas", empty)
     said = refused("cnn-dailymail", write("test.jsonl", [GOOD]), ratings=True)
     assert "`--ratings` of cnn-dailymail needs files with ratings, got none" in said
 
