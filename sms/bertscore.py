@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -60,6 +61,10 @@ class BertScoreSettings:
         return cls(**table)
 
 
+_models: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+"""Forward passes that are in use: several settings of one layer of a model share it."""
+
+
 class TokenAligner:
     """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
 
@@ -75,13 +80,17 @@ class TokenAligner:
         name, model_hash = hf.name_of(path), hf.hash_of_model(folder)
         machine = Machine.choose(runtime)
         self._tokenizer = hf.load_tokenizer(folder)
-        model = hf.load_model(folder)
+        config = hf.load_config(folder)
         known = data_tables("bertscore_layers").get(name)
         layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
-        choice = LayerChoice.parse(chosen, int(model.config.num_hidden_layers))
-        self._model = hf.token_model(model, self._tokenizer, choice, machine)
-        self._max_tokens = hf.longest_sequence(model.config, self._tokenizer)
+        choice = LayerChoice.parse(chosen, int(config.num_hidden_layers))
+        key = (model_hash, choice, runtime)
+        if (model := _models.get(key)) is None:
+            model = hf.token_model(hf.load_model(folder), self._tokenizer, choice, machine)
+            _models[key] = model
+        self._model = model
+        self._max_tokens = hf.longest_sequence(config, self._tokenizer)
         # As the library reads the first word of a text for models with byte-level pieces.
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
         block_tokens = BLOCK_TOKENS[machine.device.type]

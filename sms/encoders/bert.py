@@ -81,7 +81,8 @@ class BertEncoder(ContextualEncoder):
     sentence's vector for sentence mover's similarity is the mean of its kept words; its own vector,
     for cosine, is pooled from all its tokens. `name` is that of model and layers; `max_tokens`
     counts special tokens; without `has_words` only sentences' own vectors are made. Raises
-    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled.
+    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled, or the
+    model is too short for any text.
     """
 
     def __init__(
@@ -113,6 +114,8 @@ class BertEncoder(ContextualEncoder):
         )
         self._model, self._cutter, self._pooling = model, cutter, pooling
         self._planner = TokenPlanner(cutter, max_tokens - cutter.n_special, has_words)
+        if self._planner.max_pieces < 1:
+            raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
         most = machine.room_for(model.bytes_per_token, BLOCK_TOKENS[machine.device.type])
         self._batches = Batches(most, is_padded=model.is_padded)
 

@@ -22,6 +22,9 @@ SHARED_FROM_BYTES = 1 << 22
 """The table of a smaller file is in the memory of each process: there is nothing to gain."""
 _LONGEST_LINE = 1 << 20
 _LARGEST = np.finfo(np.float32).max
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_MOST_DIGITS = 12
+"""Of a number in a header; one with more is none."""
 _NUMBER_AT_END = re.compile(r" [-+]?[\d.]+(e[-+]?\d+)?$")
 _SYMBOLS = "£€¥₹©®™°"
 
@@ -150,14 +153,17 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
     with path.open("rb") as file:
         header = file.readline(_LONGEST_LINE)
         parts = header.removeprefix(BOM_UTF8).split()
-        if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) < 1:
+        numbers = [int(p) for p in parts if p.isdigit() and len(p) <= _MOST_DIGITS]
+        if len(parts) != 2 or len(numbers) != 2 or numbers[1] < 1:
             raise ValueError(
                 f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(header)}; "
                 "a file without a header is read with `glove:`"
             )
-        n_words, dimension = map(int, parts)
+        n_words, dimension = numbers
         first = file.readline(_LONGEST_LINE)
-        if file_format == "word2vec" and first and _parsed(first, dimension) is None:
+        is_text = not first or _parsed(first, dimension) is not None
+        # a damaged line of text is no binary file
+        if file_format == "word2vec" and not is_text and _CONTROL.search(first + file.peek()):
             return _read_binary(path, len(header), n_words, dimension)
         words, vectors = _read_lines(path, chain([first] if first else [], file), 2, dimension)
     if words and all(_NUMBER_AT_END.search(word) for word in words):

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from sms.bertscore import BertScoreSettings, TokenAligner
+from sms.encoders import EncoderRuntime
 from sms.encoders.bert import minilm_folder
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 
@@ -167,3 +169,14 @@ def test_byte_level_pieces_have_a_space_before_the_first_word(tmp_path):
     texts = (["came", " came"], ["Nobody came"] * 2)
     plain, spaced = score_texts(*texts, metrics=("bertscore_p@m",), models=models)["bertscore_p@m"]
     assert plain == spaced
+
+
+def test_settings_of_one_layer_share_a_model(tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(TEXTS))
+    tables = {"layer": 3}, {"layer": 3, "idf": str(tmp_path / "corpus.txt")}, {"layer": 2}
+    plain, weighted, other = (
+        TokenAligner("minilm", BertScoreSettings(**table), EncoderRuntime(device="cpu"))
+        for table in tables
+    )
+    assert plain._model is weighted._model
+    assert plain._model is not other._model

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sms.encoders import batches
 from sms.encoders.batches import Batches, ShortOfMemory
 
 
@@ -46,6 +47,15 @@ def test_memory_errors_make_batches_smaller(caplog):
     caplog.clear()
     run(tried, np.ones(200, dtype=np.int64), room=20)
     assert not caplog.records  # what was learnt is kept
+
+
+def test_batches_grow_again_but_are_tried_less_and_less_often(monkeypatch, caplog):
+    monkeypatch.setattr(batches, "WELL_BEFORE_LARGER", 2)
+    tried = Batches(64, is_padded=False)
+    run(tried, np.ones(8_000, dtype=np.int64), room=20)
+    assert 3 <= len(caplog.records) <= 12  # of some 500 batches
+    sizes = [len(batch) for batch in run(tried, np.ones(80_000, dtype=np.int64))]
+    assert max(sizes) == 64  # there is room again
 
 
 def test_no_memory_for_one_sequence_is_an_error():

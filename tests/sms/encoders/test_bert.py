@@ -13,7 +13,7 @@ import torch
 
 from sms import text
 from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, linear, packed_model
-from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
+from sms.encoders.bert import BertEncoder, Pooling, load_minilm, minilm_folder
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
 from tests.sms.encoders.conftest import assert_equal_bits, word_vectors
@@ -315,6 +315,12 @@ def test_cache_is_bounded(encoder, monkeypatch):
 
 
 # Loading
+
+
+def test_model_without_room_for_text_rejected(encoder):
+    settings = {"name": "short", "content_hash": "", "pooling": Pooling()}
+    with pytest.raises(ValueError, match="`max_tokens` must leave room for a piece of text, got 2"):
+        BertEncoder(encoder._model, encoder._cutter, max_tokens=2, **settings)
 
 
 def test_layers_and_pooling_are_in_the_signature():
