@@ -95,7 +95,7 @@ class _Holder:
     def score(
         self, candidates: list[str | None], references: Against = None, sources: Against = None
     ) -> list[float]:
-        return self._reward(candidates, references=references, sources=sources)
+        return self._reward.score(candidates, references=references, sources=sources)
 
     def counters(self) -> dict[str, int]:
         return self._reward.counters()

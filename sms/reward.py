@@ -217,7 +217,15 @@ class Reward:
                 log_metric(f"reward/{name}", mean)
         return self.combined(parts)
 
-    score = __call__
+    def score(
+        self,
+        candidates: Sequence[str | None],
+        *,
+        references: Against = None,
+        sources: Against = None,
+    ) -> list[float]:
+        """Return the reward of each text, as `__call__` does; no other keyword is accepted."""
+        return self.combined(self.parts(candidates, references=references, sources=sources))
 
     def parts(
         self,

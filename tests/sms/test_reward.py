@@ -41,6 +41,14 @@ def test_identical_text_gets_the_upper_bound(reward):
     assert reward.signature.startswith("sms|enc:all-MiniLM-L6-v2")
 
 
+def test_misspelt_keyword_of_score_is_refused(reward):
+    assert reward.score(CANDIDATES, references=REFERENCES) == reward(
+        CANDIDATES, references=REFERENCES
+    )
+    with pytest.raises(TypeError, match="refernces"):
+        reward.score(CANDIDATES, refernces=REFERENCES)
+
+
 NOTHING = [None, "", "  \n", ". . !"]
 
 
