@@ -180,7 +180,7 @@ def encoding_rates(bench: Bench) -> list[dict[str, Any]]:
             n_tokens = encoder.counts["tokens"]
             row: dict[str, Any] = {"model": name, "precision": precision, "tokens": n_tokens}
             for block in bench.size.blocks:
-                encoder._batches._most = block
+                encoder._batches._most = encoder._batches._now = block
                 row[f"tokens_per_s_{block}"] = n_tokens / bench.seconds(run)
             row["encode_tokens_per_s"] = n_tokens / library_seconds(bench, name, precision)
             rows.append(row)
@@ -300,7 +300,7 @@ def memory_error(bench: Bench) -> dict[str, Any]:
     encoder = bench.encoder("minilm", bench.size.precisions[0])
     run = encode(encoder, bench)
     expected = run().pooled
-    most = encoder._batches._most
+    most = encoder._batches._now
     if bench.size.device == "cuda":
         torch.cuda.empty_cache()
         total = torch.cuda.mem_get_info()[1]
@@ -314,9 +314,9 @@ def memory_error(bench: Bench) -> dict[str, Any]:
         if bench.size.device == "cuda":
             torch.cuda.set_per_process_memory_fraction(1.0)
     return {
-        "provoked": encoder._batches._most < most,
+        "provoked": encoder._batches._now < most,
         "tokens_at_once_before": most,
-        "tokens_at_once_after": encoder._batches._most,
+        "tokens_at_once_after": encoder._batches._now,
         "largest_difference": float(np.abs(found - expected).max()),
     }
 
