@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
 """Tokens that the library encodes together, padding included, by device."""
+_MOST_SPECIAL = 8
 PROBE_ATOL = 1e-5
 """How far this project's vectors may be from the library's before those are taken."""
 
@@ -84,7 +85,12 @@ class LibraryEncoder(ContextualEncoder):
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""
-        return self._lengths(texts, np.arange(len(texts.sentences))) > self._limit
+        # no tokeniser makes more tokens than bytes, a few special ones aside
+        n_bytes = np.array([len(sentence.encode()) for sentence in texts.sentences])
+        long = np.flatnonzero(n_bytes + _MOST_SPECIAL > self._limit)
+        is_cut = np.zeros(n_bytes.size, dtype=bool)
+        is_cut[long] = self._lengths(texts, long) > self._limit
+        return is_cut
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
