@@ -44,8 +44,8 @@ Metrics that are features are not fitted where a head is here: see `fit_linear`.
 COMPOSED_OF_HEAD: dict[str, tuple[str, ...]] = {"coherence": ("copy_mean",)}
 """What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature.
 
-The copy model is then the only language model there is: no made-up mistake of coherence teaches
-how likely the words are, but people find summaries of unlikely words less coherent.
+The copy model is then the only language model there is. No made-up mistake of coherence teaches how
+likely the words are; with it, scores agree better with ratings (docs/results.md, sixth choice).
 """
 DIRECTIONS: dict[str, int] = dict.fromkeys(WORD_FEATURES, 1) | {
     **dict.fromkeys(
