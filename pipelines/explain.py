@@ -32,7 +32,7 @@ from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
-from sms.explaining import Explanation, RowScorer, column_of, explain_rows
+from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
@@ -55,7 +55,7 @@ class Explainer:
     files: Sequence[InputFile]
     wanted: Wanted
     """What is read of every row of the files."""
-    scorer: RowScorer
+    scorer: SummaryScorer
     column: str
     """Score that is explained."""
     recorded: Sequence[InputFile] = ()

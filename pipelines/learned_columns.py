@@ -124,16 +124,18 @@ class LearnedMetric(PairsMetric):
         chosen = model.scorer.chosen(scores, _head_of(request))
         return {request.name: chosen, cut: is_cut}, reasons
 
-    def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
+    def details(
+        self, request: MetricRequest, batch: Batch, column: str
+    ) -> dict[str, list[tuple[ScorePart, ...]]]:
         """Say of every row that has a score what each feature adds to it."""
         model: LearnedModel = batch.setting.models[request.name]
         if model.scorer.linear is None:
-            return None
+            return {}
         pairs = CandidatePairs.of(request, batch)
         by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
         for row, candidate, sources in _with_all_sources(pairs):
             by_row[row] = _parts_of(model.scorer.linear, sources, candidate, _head_of(request))
-        return by_row
+        return {"parts": by_row}
 
     def _all_heads(
         self, request: MetricRequest, batch: Batch

@@ -147,9 +147,9 @@ class Likelihood(PairsMetric):
         columns[cut] = pairs.any(is_cut)
         return columns, pairs.reasons
 
-    def tokens(
+    def details(
         self, request: MetricRequest, batch: Batch, column: str
-    ) -> Sequence[tuple[TokenScore, ...]]:
+    ) -> dict[str, list[tuple[TokenScore, ...]]]:
         """Return by row the tokens of the text with the highest score; the model remembers them."""
         pairs = CandidatePairs.of(request, batch)
         directions = _directions(request, batch, pairs)
@@ -164,7 +164,7 @@ class Likelihood(PairsMetric):
                     TokenScore(asked.side, text[start:end], int(start), float(each))
                     for (start, end), each in zip(tokens.spans[pair], log_p, strict=True)
                 )
-        return by_row
+        return {"tokens": by_row}
 
 
 METRICS[NAME] = Likelihood(

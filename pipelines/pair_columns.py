@@ -80,7 +80,9 @@ class PairMetric(PairsMetric):
         columns = {request.name: pairs.together(answers.scores), cut: pairs.any(answers.is_cut)}
         return columns, pairs.reasons
 
-    def evidence(self, request: MetricRequest, batch: Batch) -> list[tuple[Evidence, ...]]:
+    def details(
+        self, request: MetricRequest, batch: Batch, column: str
+    ) -> dict[str, list[tuple[Evidence, ...]]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
         pairs = CandidatePairs.of(request, batch)
         model: PairModel = batch.setting.models[request.name]
@@ -88,7 +90,7 @@ class PairMetric(PairsMetric):
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
         for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, of_pairs, strict=True):
             by_row[row] += tuple(replace(each, other=number) for each in own)
-        return by_row
+        return {"evidence": by_row}
 
 
 METRICS[NAME] = PairMetric(

@@ -30,7 +30,6 @@ from sms.encoders.hugging_face import (
 from sms.encoders.linear import speed_up
 from sms.encoders.recent import Recent
 from sms.encoders.vector_cache import VectorCache
-from sms.file_hashes import state_of
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""
@@ -54,7 +53,8 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
     """
     folder = Path(path).expanduser()
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    state = tuple((file, *state_of(file.stat())) for file in files)
+    found = [(file, file.stat()) for file in files]
+    state = tuple((file, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in found)
     key = (what, str(path), state, Machine.choose(runtime), runtime.cache_folder)
     model: T | None = _in_use.get(key)
     if model is None:

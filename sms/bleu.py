@@ -9,7 +9,6 @@ from importlib import metadata
 import numpy as np
 
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
-from sms.sentences import SENTENCE_END
 
 TOKENIZERS = {"zh": "zh", "ja": "char"}
 """sacreBLEU's, by language; its `13a` cuts all others, whose words have spaces between them. Its
@@ -46,8 +45,7 @@ class SacreBleu(Metric):
         options = self.options_of(batch.setting)
         sentence_score = getattr(sacrebleu.metrics, self.kind)(**options).sentence_score
         (side,) = request.sides
-        texts = [(text or "").replace(SENTENCE_END, " ") for text in batch.strings.to_pylist()]
-        has_words = batch.texts.text_sentences.expand(batch.texts.lower_words).lengths > 0
+        texts, has_words = batch.plain
         known: dict[tuple[int, ...], float] = {}
 
         def scored(*numbers: int) -> float:

@@ -9,10 +9,9 @@ from typing import Any
 
 from sms.encoders import PRECISIONS
 from sms.encoders.registry import parse_spec
-from sms.known_words import known_words
 from sms.languages import LANGUAGES
 from sms.metric import ALL, MetricRequest
-from sms.metrics import parse_metric
+from sms.metrics import known_words, parse_metric
 from sms.model_tables import models_of
 from sms.naming import check_choice, several
 from sms.text import TextRules

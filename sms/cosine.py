@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sms.encoders import EncodedSentences
-from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged
-from sms.same_texts import SAME_ATOL, only_the_same_to
 from sms.signature import encoder_part
 
 
@@ -85,7 +84,7 @@ class Cosine(Metric):
         vectors = batch.once((Cosine, alias), lambda: text_vectors(*batch.encoded[alias], pooling))
         cosines = cosine_similarities(*vectors, of.candidate, of.other)
         is_near = cosines >= 1.0 - SAME_ATOL**2 / 2.0
-        is_same = only_the_same_to(alias, of, is_near, batch)
+        is_same = batch.only_the_same_to(alias, of, is_near)
         scores = of.joined(np.where(is_same, np.nan, cosines))
         return batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)
 

@@ -94,10 +94,7 @@ class _English:
         self._is_open = dict.fromkeys(_OPEN_OR_CLOSE, False)
         self._quotes_until = dict.fromkeys(_OPEN_OR_CLOSE, 0)
         self._last = 0
-
-    @functools.cached_property
-    def _has_backticks(self) -> bool:
-        return "`" in self.text
+        self._has_backticks = "`" in text
 
     @functools.cached_property
     def _has_basic_tokens(self) -> bool:

@@ -6,6 +6,7 @@ bring a model of its own (`Metric.load`), as learned scorers do, which `pipeline
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,10 +17,10 @@ import pyarrow as pa
 
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
 from sms.encoders.registry import EncoderSpec, kinds_with
-from sms.pairs import Pairs
-from sms.ragged import Ragged
+from sms.ragged import Pairs, Ragged
+from sms.sentences import SENTENCE_END
 from sms.signature import cut_part, version
-from sms.text import SegmentedTexts, TextRules
+from sms.text import SegmentedTexts, TextRules, folded
 
 AGAINST = ("reference", "source")
 """What a candidate is compared with."""
@@ -27,6 +28,10 @@ EITHER = "reference|source"
 """The need of a metric that compares with one or the other, as `:AGAINST` says."""
 ALL = "all"
 """In an encoder's place: all encoders of the run."""
+
+SAME_ATOL = 1e-5
+"""Texts no further apart than this (for cosine, unit vectors) are the same to an encoder: rounding
+in a model takes them about 1e-6 apart, one other word in a thousand about 5e-3."""
 
 _T = TypeVar("_T")
 
@@ -177,11 +182,48 @@ class Batch(BatchTexts):
             for side, texts in self.sides.items()
         }
 
+    @cached_property
+    def plain(self) -> tuple[list[str], np.ndarray]:
+        """The distinct texts as strings, and which of them have words, bool, shape (n_texts,)."""
+        texts = [(text or "").replace(SENTENCE_END, " ") for text in self.strings.to_pylist()]
+        return texts, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
+
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return what several metrics read, made by the first of them."""
         if key not in self._made:
             self._made[key] = make()
         return cast("_T", self._made[key])
+
+    def only_the_same_to(self, alias: str, of: Pairs, is_near: np.ndarray) -> np.ndarray:
+        """Tell which near pairs differ in a word that counts, bool, shape (n_pairs,).
+
+        The encoder does not know the words or cannot tell them apart, so a score of 1 would be made
+        up. (Static vectors of known words may have equal means: then 1 is right.) The released code
+        that `clark2019` reproduces does score 1.
+        """
+        is_same = np.zeros(is_near.size, dtype=bool)
+        if self.setting.preset == "clark2019":
+            return is_same
+        is_near = is_near & (of.candidate != of.other)
+        if alias in self.setting.static and is_near.any():
+            encoded, text_sentences = self.encoded[alias]
+            n_unknown = (encoded.n_kept - encoded.n_known)[text_sentences.values]
+            has_unknown = text_sentences.sums(n_unknown) > 0
+            is_near &= has_unknown[of.candidate] | has_unknown[of.other]
+        bags = {text: self._bag(text) for text in {*of.candidate[is_near], *of.other[is_near]}}
+        for pair in np.flatnonzero(is_near):
+            a, b = bags[of.candidate[pair]], bags[of.other[pair]]
+            is_same[pair] = a.keys() != b.keys() or any(
+                a[word] * b.total() != b[word] * a.total() for word in a
+            )
+        return is_same
+
+    def _bag(self, text: int) -> Counter[str]:
+        """Count the words of a text that count."""
+        texts = self.texts
+        words = [texts.sentence_words[k] for k in texts.text_sentences[text]]
+        counting = (k for own in words for k in own[texts.is_kept[own]].tolist())
+        return Counter(folded(texts.vocabulary.words[k]) for k in counting)
 
     def without_doubtful(
         self, scores: np.ndarray, side: str, reason: str, flags: np.ndarray
@@ -308,21 +350,11 @@ class Metric:
         """Return each column, and companion, as float64 of shape (n_rows,); NaN where undefined."""
         raise NotImplementedError
 
-    def tokens(
+    def details(
         self, request: MetricRequest, batch: Batch, column: str
-    ) -> Sequence[tuple[TokenScore, ...]] | None:
-        """Return by row the tokens that a score is made of; None if it is not made of tokens."""
-        return None
-
-    def evidence(
-        self, request: MetricRequest, batch: Batch
-    ) -> Sequence[tuple[Evidence, ...]] | None:
-        """Return by row what decided about each piece; None where scores are not made of pieces."""
-        return None
-
-    def parts(self, request: MetricRequest, batch: Batch) -> Sequence[tuple[ScorePart, ...]] | None:
-        """Return by row what adds up to the score; None where it is no weighted sum."""
-        return None
+    ) -> Mapping[str, Sequence[tuple[Any, ...]]]:
+        """Say by row what a score is made of: `tokens`, `evidence` or `parts` of an explanation."""
+        return {}
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Say why texts with words cannot be scored: by reason which, bool, shape (n_texts,)."""

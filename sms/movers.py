@@ -9,9 +9,8 @@ import numpy as np
 
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
-from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged
-from sms.same_texts import SAME_ATOL, only_the_same_to
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs
 from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
@@ -141,7 +140,7 @@ class Mover(Metric):
                 *batch.encoded[alias], of.candidate, of.other, together, batch.setting.threads
             ),
         )[self.name]
-        is_same = only_the_same_to(alias, of, similarities.values >= np.exp(-SAME_ATOL), batch)
+        is_same = batch.only_the_same_to(alias, of, similarities.values >= np.exp(-SAME_ATOL))
         scores = of.joined(np.where(is_same, np.nan, similarities.values))
         scores = batch.without_doubtful(scores, side, "too_long", similarities.is_too_large)
         return {request.name: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}

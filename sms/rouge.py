@@ -33,7 +33,7 @@ class Rouge(Metric):
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Cut the sentences into tokens."""
-        _sentence_tokens(batch)
+        _tokens(batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row; of several references the one with the highest F counts."""
@@ -42,35 +42,30 @@ class Rouge(Metric):
         return {column: shares[column.partition(":")[0][-1]] for column in request.columns}
 
     def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
-        of, text_sentences = batch.pairs[side], batch.texts.text_sentences
-        tokens = (_sentence_tokens(batch), text_sentences)
-        shares = self.compare(
-            *(tokens if self.by_sentence else (_text_tokens(batch),)), of.candidate, of.other
-        )
+        of, (by_sentence, by_text) = batch.pairs[side], _tokens(batch)
+        tokens = (by_sentence, batch.texts.text_sentences) if self.by_sentence else (by_text,)
+        shares = self.compare(*tokens, of.candidate, of.other)
         return of.joined_by(shares.f, {"p": shares.precision, "r": shares.recall, "f": shares.f})
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Name texts that have words and no token."""
-        return {"no_rouge_tokens": _text_tokens(batch).lengths == 0}
+        return {"no_rouge_tokens": _tokens(batch)[1].lengths == 0}
 
 
-def _sentence_tokens(batch: Batch) -> Ragged:
-    return batch.once("rouge tokens", lambda: _cut(batch))
+def _tokens(batch: Batch) -> tuple[Ragged, Ragged]:
+    """Return by sentence and text the tokens of `rouge-score`, or words where it loses letters."""
 
+    def cut() -> tuple[Ragged, Ragged]:
+        memory = batch.setting.memory
+        if batch.setting.rules.language != "en":
+            tokens = batch.texts.lower_words
+        else:
+            if "rouge" not in memory or memory["rouge"].is_full:
+                memory["rouge"] = ChunkTable(rouge_tokens)
+            tokens = batch.texts.tokens(memory["rouge"])
+        return tokens, batch.texts.text_sentences.expand(tokens)
 
-def _text_tokens(batch: Batch) -> Ragged:
-    whole = batch.texts.text_sentences
-    return batch.once("rouge tokens of texts", lambda: whole.expand(_sentence_tokens(batch)))
-
-
-def _cut(batch: Batch) -> Ragged:
-    """Return the tokens of `rouge-score`, or words where it would lose letters."""
-    if batch.setting.rules.language != "en":
-        return batch.texts.lower_words
-    memory = batch.setting.memory
-    if "rouge" not in memory or memory["rouge"].is_full:
-        memory["rouge"] = ChunkTable(rouge_tokens)
-    return batch.texts.tokens(memory["rouge"])
+    return batch.once("rouge tokens", cut)
 
 
 def rouge_tokens(chunk: str) -> list[str]:

@@ -148,13 +148,10 @@ def without_layout(block: str) -> str:
 
 def _start_at(text: str, mark: re.Match[str]) -> int:
     """Return where a sentence starts at a mark, which belongs to this one or the one before."""
-    ends_one = mark[0].startswith("</") or mark[0][1].lower() in "qnb"
-    return _end_of_space(text, mark.end()) if ends_one else mark.start()
-
-
-def _end_of_space(text: str, start: int) -> int:
-    space = _SPACES.match(text, start)
-    return space.end() if space else start
+    if mark[0].startswith("</") or mark[0][1].lower() in "qnb":
+        space = _SPACES.match(text, mark.end())
+        return space.end() if space else mark.end()
+    return mark.start()
 
 
 def _line_starts(text: str, has_spaces: bool) -> Iterator[int]:

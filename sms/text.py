@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
@@ -164,8 +164,8 @@ class SegmentedTexts:
     def alone(self) -> SegmentedTexts:
         """Return the same with words numbered within the batch, and a vocabulary of these."""
         used, numbers = np.unique(self.sentence_words.values, return_inverse=True)
-        vocabulary = Vocabulary(ChunkTable(_known_only), self.vocabulary.rules)
-        vocabulary.table.tokens = [self.vocabulary.words[k] for k in used.tolist()]
+        vocabulary = Vocabulary(_known_only, self.vocabulary.rules)
+        vocabulary.tokens = [self.vocabulary.words[k] for k in used.tolist()]
         kept, lower = self.is_kept[used], self.lower[used]
         vocabulary.columns |= {"kept": kept, "lower": lower}
         return replace(
@@ -285,28 +285,37 @@ class ChunkTable:
         self._chunk_rows.update(zip(fresh, rows, strict=True))
 
 
-@dataclass(slots=True)
-class Vocabulary:
+class Vocabulary(ChunkTable):
     """Words seen so far and what is known of each, computed once per word."""
 
-    table: ChunkTable
-    rules: TextRules
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    def __init__(self, tokenise: Callable[[str], Sequence[str] | None], rules: TextRules) -> None:
+        super().__init__(tokenise)
+        self.rules = rules
+        self.columns: dict[str, np.ndarray] = {}
+        self._forms: dict[str, int] = {}
 
     @property
     def words(self) -> list[str]:
         """The words, by number."""
-        return self.table.tokens
+        return self.tokens
 
     @property
     def is_kept(self) -> np.ndarray:
         """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
-        return self.column("kept", self._kept)
+        return self.column(
+            "kept", lambda words: np.array([self.rules.counts(word) for word in words], dtype=bool)
+        )
 
     @property
     def lower(self) -> np.ndarray:
         """Number of each word's lower-cased form (apostrophes straight), -1 for punctuation."""
-        return self.column("lower", self._lowered)
+        forms = self._forms
+
+        def number_of(word: str) -> int:
+            form = word.lower().replace("’", "'")
+            return forms.setdefault(form, len(forms)) if _HAS_CONTENT.search(form) else -1
+
+        return self.column("lower", lambda words: np.array([*map(number_of, words)], np.int64))
 
     def column(self, name: str, compute: Callable[[list[str]], np.ndarray]) -> np.ndarray:
         """Return a property of every word, calling `compute` for new words only."""
@@ -318,22 +327,6 @@ class Vocabulary:
             self.columns[name] = known
         return known
 
-    _forms: dict[str, int] = field(default_factory=dict)
-
-    def _kept(self, words: list[str]) -> np.ndarray:
-        return np.array([self.rules.counts(word) for word in words], dtype=bool)
-
-    def _lowered(self, words: list[str]) -> np.ndarray:
-        forms = self._forms
-        lower = [word.lower().replace("’", "'") for word in words]
-        return np.array(
-            [
-                forms.setdefault(form, len(forms)) if _HAS_CONTENT.search(form) else -1
-                for form in lower
-            ],
-            dtype=np.int64,
-        )
-
 
 class Segmenter:
     """Cuts batches of texts into sentences and words, remembering words across batches."""
@@ -341,15 +334,12 @@ class Segmenter:
     def __init__(self, rules: TextRules | None = None) -> None:
         self.rules = rules or TextRules()
         self._split = functools.partial(attempt, self.rules.splitter())
-        self.vocabulary = self._empty()
-
-    def _empty(self) -> Vocabulary:
-        return Vocabulary(ChunkTable(self._split), self.rules)
+        self.vocabulary = Vocabulary(self._split, self.rules)
 
     def segment(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut distinct texts; one that is null or cannot be split has no sentences."""
-        if self.vocabulary.table.is_full:
-            self.vocabulary = self._empty()  # a whole one: words and what is known of them
+        if self.vocabulary.is_full:  # a whole one: words and what is known of them
+            self.vocabulary = Vocabulary(self._split, self.rules)
         return self.segment_more(texts)
 
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
@@ -376,7 +366,7 @@ class Segmenter:
         sentence_chunks = Ragged(
             distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
         )
-        words_of_chunk, is_unsplit = self.vocabulary.table.tokens_of(chunks)
+        words_of_chunk, is_unsplit = self.vocabulary.tokens_of(chunks)
         if is_unsplit.any():
             is_unsplit = sentence_chunks.sums(is_unsplit[sentence_chunks.values]) > 0
             cannot_be_split |= text_sentences.sums(is_unsplit[text_sentences.values]) > 0

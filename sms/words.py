@@ -85,7 +85,10 @@ def french_words(chunk: str) -> list[str]:
 
 def clark2019_words(chunk: str) -> list[str]:
     """Split as the released sentence mover code does: lower-cased Treebank tokens."""
-    return _treebank()(chunk.lower())
+    from nltk.tokenize import NLTKWordTokenizer
+
+    words: list[str] = NLTKWordTokenizer().tokenize(chunk.lower())
+    return words
 
 
 def chinese_words() -> Splitter:
@@ -121,13 +124,6 @@ def _split_runs(
 
 def _visible(chunk: str) -> str:
     return chunk if chunk.isprintable() else INVISIBLE.sub("", chunk)
-
-
-@functools.cache
-def _treebank() -> Splitter:
-    from nltk.tokenize import NLTKWordTokenizer
-
-    return NLTKWordTokenizer().tokenize
 
 
 SPLITTERS: Mapping[str, Callable[[], Splitter]] = {

@@ -17,13 +17,16 @@ from markupsafe import Markup
 from pipelines.reports.numbers import number_text
 from pipelines.reports.pages import render_page
 from sms.explaining import Explanation
-from sms.explaining.arithmetic import (
+from sms.explaining.picture import (
+    COST_COLOURS,
     SCORE_DIGITS,
+    cost_class,
     distance_digits,
+    highest_cost,
+    mean_costs,
     printed_parts,
     signed_text,
 )
-from sms.explaining.picture import COST_COLOURS, cost_class, highest_cost, mean_costs
 from sms.explaining.records import SENTENCE, Moves, TextUnits
 
 MAX_ROWS = 200

@@ -7,17 +7,14 @@ what it loses when a sentence is left out. Importing this package loads no model
 
 from __future__ import annotations
 
-from sms.explaining.explanation import Explanation
-from sms.explaining.making import column_of, explain, explain_rows
+from sms.explaining.making import Explanation, column_of, explain, explain_rows
 from sms.explaining.records import Flow, Moves, Point, SentenceEffect, TextUnits, Unit
-from sms.scorers import Scorer as RowScorer
 
 __all__ = [
     "Explanation",
     "Flow",
     "Moves",
     "Point",
-    "RowScorer",
     "SentenceEffect",
     "TextUnits",
     "Unit",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from sms.config import ScoringConfig
 from sms.cutting import first_tokens
-from sms.explaining.explanation import Explanation
-from sms.explaining.moving import PlanFinder
+from sms.explaining.moving import PlanFinder, units_of
+from sms.explaining.picture import SCORE_DIGITS, effects_picture, moves_picture
 from sms.explaining.records import (
     CANDIDATE,
     LIST_COLUMN,
@@ -23,10 +22,8 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.explaining.units import units_of
-from sms.metric import Batch, MetricRequest
+from sms.metric import Batch, Evidence, MetricRequest, ScorePart, TokenScore
 from sms.movers import Mover
-from sms.scorers import Scorer
 from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
 
@@ -35,6 +32,82 @@ SCORE_ATOL = 1e-12
 which other metrics were computed from the same block of distances."""
 
 _Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explanation:
+    """One row under one metric, with what its score is made of."""
+
+    metric: str
+    """Name of the score's column."""
+    signature: str
+    higher_is: str
+    """What a higher score means."""
+    score: float | None
+    """None where there is none; `status` then says why."""
+    status: str | None
+    candidate: TextUnits
+    others: tuple[TextUnits, ...]
+    """The references and sources the candidate is compared with."""
+    moves: tuple[Moves, ...] = ()
+    """For mover's similarities the plan to each text of `others` that the score is made of: to the
+    best only, where the best counts."""
+    similarities: tuple[float | None, ...] = ()
+    """For mover's similarities the score against each text of `others` alone."""
+    effects: tuple[SentenceEffect, ...] = ()
+    """For all other metrics, the sentences of the candidate, then of `others`; of the candidate
+    alone where there are `tokens`."""
+    tokens: tuple[TokenScore, ...] = ()
+    """For likelihoods, the tokens whose mean or sum the score is; of several references or sources
+    those of the one with the highest score."""
+    evidence: tuple[Evidence, ...] = ()
+    """For metrics that compare pieces, what decided about each piece of the candidate."""
+    parts: tuple[ScorePart, ...] = ()
+    """For weighted sums, what each feature adds; the parts add up to the score, unless that is at
+    a bound."""
+
+    def name_of(self, text: TextUnits) -> str:
+        """Name a text for people: its side, and which one where there are several."""
+        n_texts = sum(other.side == text.side for other in self.others)
+        name = text.side.capitalize()
+        return f"{name} {text.number + 1}" if n_texts > 1 else name
+
+    def svg(
+        self,
+        *,
+        title: str = "",
+        number: int = 0,
+        highest: float | None = None,
+        is_live: bool = False,
+    ) -> str:
+        """Draw the explanation as an `<svg>` element, which is a document of its own as well.
+
+        `title` is for the head of the picture; the metric is named in any case. `number` is which
+        of `moves`; without moves, the picture has the text that matters most to the score.
+        `highest` is the cost at the end of the colour scale, by default the highest of the plan.
+        `is_live` is for a page with scripts: more sentences, and all moves between them.
+        """
+        shown = f"{self.metric}: no score ({self.status})"
+        if self.score is not None:
+            shown = f"{self.metric} = {self.score:.{SCORE_DIGITS}f}"
+        if self.moves:
+            moves = self.moves[number]
+            shown_as = (self.metric, shown, self.name_of(moves.other), title)
+            return moves_picture(moves, *shown_as, highest=highest, is_live=is_live)
+        texts = [self.candidate]
+        if self.others:
+            texts.append(max(self.others, key=self._weight_of))
+        named = {self.name_of(text): text for text in texts}
+        return effects_picture(named, self.effects, self.metric, shown, title, is_live=is_live)
+
+    def _weight_of(self, text: TextUnits) -> float:
+        """Return how much the score depends on a text: the largest effect of a sentence of it."""
+        drops = (e.drop for e in self.effects if (e.side, e.number) == (text.side, text.number))
+        return max((abs(drop) for drop in drops if drop is not None), default=0.0)
+
+    def _repr_html_(self) -> str:
+        pictures = (self.svg(number=k) for k in range(max(1, len(self.moves))))
+        return f'<div style="overflow-x:auto">{"".join(pictures)}</div>'
 
 
 def explain(
@@ -92,12 +165,11 @@ def column_of(metric: str, columns: Sequence[str]) -> str:
     )
 
 
-def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanation]:
+def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Explanation]:
     """Explain one score of every row; each explanation has the very number the scorer returns.
 
-    Mover's similarities of a `SummaryScorer` are explained by their plans, everything else by
-    leaving sentences out. `rows` has the columns in `scorer.input_columns`, `column` is one of
-    `scorer.score_fields`.
+    Mover's similarities are explained by their plans, everything else by leaving sentences out.
+    `rows` has the columns in `scorer.input_columns`, `column` is one of `scorer.score_fields`.
     """
     if column not in scorer.score_fields:
         raise ValueError(
@@ -105,62 +177,36 @@ def explain_rows(scorer: Scorer, rows: pa.Table, column: str) -> list[Explanatio
         )
     prepared = scorer.prepare(rows)
     scored = scorer.compare(prepared)
-    listed = [_row(row, scorer.input_columns) for row in rows.to_pylist()]
-    scores = [
-        # the status of a row with a score may be about something else
-        (score, None if score is not None else status or f"`{column}` is not a number")
-        for score, status in zip(
-            _numbers(scored[column]), scored["status"].to_pylist(), strict=True
-        )
+    names = scorer.input_columns
+    listed = [
+        {name: row[name] if name == CANDIDATE else row[name] or [] for name in names}
+        for row in rows.to_pylist()
     ]
-    signature = dict(getattr(scorer, "signatures", {})).get(column, column)
-    sides = tuple(side for side, name in LIST_COLUMN.items() if name in scorer.input_columns)
-    if not isinstance(scorer, SummaryScorer):
-        about = _About(
-            column, signature, dict(getattr(scorer, "meanings", {})).get(column, "closer")
-        )
-        return list(_by_omission(scorer, about, sides, TextRules(), listed, scores))
+    each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
+    # the status of a row with a score may be about something else
+    scores = [(score, status if score is None else None) for score, status in each]
+    sides = tuple(side for side, name in LIST_COLUMN.items() if name in names)
     request = next((r for r in scorer.config.requests if column in r.columns), None)
-    about = _About(column, signature, "known" if request is None else request.metric.higher_is)
-    details: dict[str, Sequence[Any] | None] = {}
+    about = {
+        "metric": column,
+        "signature": scorer.signatures[column],
+        "higher_is": "known" if request is None else request.metric.higher_is,
+    }
+    details: Mapping[str, Sequence[Any]] = {}
     if request is not None:
-        metric, sides = request.metric, () if request.against is None else (request.against,)
-        if isinstance(metric, Mover):
+        sides = () if request.against is None else (request.against,)
+        if isinstance(request.metric, Mover):
             return list(_by_plans(scorer, prepared, about, request, listed, scores))
-        details = {
-            "tokens": metric.tokens(request, prepared, column),
-            "evidence": metric.evidence(request, prepared),
-            "parts": metric.parts(request, prepared),
-        }
-        if details["tokens"] is not None:
+        details = request.metric.details(request, prepared, column)
+        if "tokens" in details:
             sides = ()  # what a source adds would take a pass for each sentence
     if request is None or request.metric.reads_texts:
         listed = [_as_read(row, scorer.config) for row in listed]
-    explained = list(_by_omission(scorer, about, sides, scorer.config.rules, listed, scores))
+    explained = list(_by_omission(scorer, about, sides, listed, scores))
     for name, of_rows in details.items():
-        if of_rows is not None:
-            each = zip(explained, of_rows, strict=True)
-            explained = [replace(whole, **{name: own}) for whole, own in each]
+        pairs = zip(explained, of_rows, strict=True)
+        explained = [replace(whole, **{name: own}) for whole, own in pairs]
     return explained
-
-
-def _numbers(scores: pa.ChunkedArray) -> list[float | None]:
-    """Return scores, None for those that are null or not a number, as runners write them."""
-    return [
-        None if score is None or math.isnan(score) else float(score) for score in scores.to_pylist()
-    ]
-
-
-class _About(NamedTuple):
-    """What an explanation says of the metric behind a column."""
-
-    metric: str
-    signature: str
-    higher_is: str
-
-
-def _row(row: _Row, columns: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] if name == CANDIDATE else row[name] or [] for name in columns}
 
 
 def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
@@ -177,7 +223,7 @@ def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
 def _by_plans(
     scorer: SummaryScorer,
     batch: Batch,
-    about: _About,
+    about: Mapping[str, Any],
     request: MetricRequest,
     rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
@@ -192,45 +238,36 @@ def _by_plans(
         defined = [move for move in moves if move is not None and score is not None]
         if is_best:
             defined = sorted(defined, key=lambda move: move.distance)[:1]
-        _check_score(about.metric, score, defined)
+        explained = sum(move.similarity for move in defined) / max(len(defined), 1)
+        if (score is None) != (not defined) or abs(explained - (score or 0.0)) > SCORE_ATOL:
+            name, n_plans = about["metric"], len(defined)
+            raise RuntimeError(f"`{name}` is {score!r}, but its {n_plans} plans give {explained!r}")
         yield Explanation(
-            **about._asdict(),
+            **about,
             score=score,
             status=status,
-            candidate=candidate.units,
-            others=tuple(other.units for other in others),
+            candidate=candidate[1],
+            others=tuple(units for _, units in others),
             moves=tuple(defined),
             similarities=tuple(None if move is None else move.similarity for move in moves),
         )
 
 
-def _check_score(column: str, score: float | None, moves: Sequence[Moves]) -> None:
-    """Hold the plans to the score they explain."""
-    if score is None and not moves:
-        return
-    explained = sum(move.similarity for move in moves) / max(len(moves), 1)
-    if score is None or not moves or abs(explained - score) > SCORE_ATOL:
-        raise RuntimeError(
-            f"`{column}` is {score!r}, but its {len(moves)} plans give {explained!r}"
-        )
-
-
 def _by_omission(
-    scorer: Scorer,
-    about: _About,
+    scorer: SummaryScorer,
+    about: Mapping[str, Any],
     sides: Sequence[str],
-    rules: TextRules,
     rows: Sequence[_Row],
     scores: Sequence[tuple[float | None, str | None]],
 ) -> Iterator[Explanation]:
     """Score every row without each of its sentences, all in one batch."""
-    texts = [_plain_texts(sides, rules, row) for row in rows]
+    texts = [_plain_texts(sides, scorer.config.rules, row) for row in rows]
     left_out = [
         list(_omissions(row, own)) if score is not None else []
         for row, own, (score, _) in zip(rows, texts, scores, strict=True)
     ]
     rows_without = [row for own in left_out for _, _, row in own]
-    without = iter(_scores_of(rows_without, scorer, about.metric))
+    without = iter(_scores_of(rows_without, scorer, about["metric"]))
     for (candidate, *others), own, (score, status) in zip(texts, left_out, scores, strict=True):
         effects = []
         for text, unit, _ in own:
@@ -238,7 +275,7 @@ def _by_omission(
             drop = None if rest is None or score is None else score - rest
             effects.append(SentenceEffect(text.side, text.number, unit, rest, drop))
         yield Explanation(
-            **about._asdict(),
+            **about,
             score=score,
             status=status,
             candidate=candidate,
@@ -263,13 +300,14 @@ def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[tuple[TextUnit
             yield text, unit, {**row, column: listed}
 
 
-def _scores_of(rows: Sequence[_Row], scorer: Scorer, column: str) -> Sequence[float | None]:
+def _scores_of(rows: Sequence[_Row], scorer: SummaryScorer, column: str) -> Sequence[float | None]:
     if not rows:
         return []
     lists = pa.list_(pa.string())
     fields = {name: pa.string() if name == CANDIDATE else lists for name in scorer.input_columns}
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields))
-    return _numbers(scorer.compare(scorer.prepare(table))[column])
+    scores: list[float | None] = scorer.compare(scorer.prepare(table))[column].to_pylist()
+    return scores
 
 
 def _plain_texts(sides: Sequence[str], rules: TextRules, row: _Row) -> list[TextUnits]:

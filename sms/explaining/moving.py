@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -15,9 +15,12 @@ from scipy.spatial.distance import cdist
 from sms.explaining.records import (
     CANDIDATE,
     LIST_COLUMN,
+    NOT_ALPHABETIC,
     NOTHING_KEPT,
+    PUNCTUATION,
     REFERENCE,
     SENTENCE,
+    STOP_WORD,
     UNKNOWN_WORD,
     WORD,
     Flow,
@@ -26,24 +29,16 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.explaining.units import units_of
 from sms.metric import Batch, MetricRequest
 from sms.movers import PROBLEMS, text_clouds
 from sms.scoring import SummaryScorer
+from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
 from sms.transport import MAX_CELLS, mover_plan
 from sms.transport_kernels import JOINT, SENTENCES, WORDS
 
 _SPELLINGS_SHOWN = 3
 _Vector = tuple[str, int]
 """Kind, and row among the encoder's vectors of that kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedText:
-    """A text of a batch, with its number there."""
-
-    batch_number: int
-    units: TextUnits
 
 
 class PlanFinder:
@@ -62,30 +57,28 @@ class PlanFinder:
             self._encoded, self._text_sentences, words=self._problem != SENTENCES
         )
 
-    def placed_texts(self, number: int, row: Mapping[str, Any]) -> list[PlacedText]:
-        """Find the candidate of a row and the texts it is compared with in the batch."""
+    def placed_texts(self, number: int, row: Mapping[str, Any]) -> list[tuple[int, TextUnits]]:
+        """Find the candidate of a row and the texts it is compared with, with their numbers."""
         column = LIST_COLUMN[self._side]
         given = [(CANDIDATE, 0, int(self._batch.candidate[number]), row[CANDIDATE] or "")]
         for k, at in enumerate(self._batch.sides[column][number].tolist()):
             given.append((self._side, k, at, row[column][k] or ""))
-        return [PlacedText(at, self._text_units(side, k, at, text)) for side, k, at, text in given]
+        return [(at, self._text_units(side, k, at, text)) for side, k, at, text in given]
 
-    def moves(self, candidate: PlacedText, other: PlacedText) -> Moves | None:
+    def moves(self, candidate: tuple[int, TextUnits], other: tuple[int, TextUnits]) -> Moves | None:
         """Return the optimal plan; None where a text has no mass, or they have too many points."""
-        ours, theirs = candidate.batch_number, other.batch_number
+        (ours, units), (theirs, other_units) = candidate, other
         sizes = self._clouds.members.lengths[[ours, theirs]]
         if not 0 < sizes[0] * sizes[1] <= MAX_CELLS:
             return None
         distance, plan = mover_plan(self._clouds, ours, theirs, self._problem)
         ground_cost = cdist(self._vectors(ours), self._vectors(theirs))
-        rows = (plan.rows - self._span(ours).start).tolist()
-        columns = (plan.columns - self._span(theirs).start).tolist()
+        cells = (plan.rows.tolist(), plan.columns.tolist(), plan.mass.tolist())
         flows = [
-            Flow(i, j, mass, float(ground_cost[i, j]))
-            for i, j, mass in zip(rows, columns, plan.mass.tolist(), strict=True)
+            Flow(i, j, mass, float(ground_cost[i, j])) for i, j, mass in zip(*cells, strict=True)
         ]
         flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
-        return Moves(candidate.units, other.units, tuple(flows), ground_cost, distance)
+        return Moves(units, other_units, tuple(flows), distance)
 
     def _text_units(self, side: str, number: int, at: int, text: str) -> TextUnits:
         """Return a text's units with the mass and the point of each."""
@@ -144,22 +137,11 @@ class PlanFinder:
 
     def _points(self, text: int) -> tuple[list[_Vector], np.ndarray]:
         """Return the vectors of a text's points, and their weights in words (eq. 1, 4, 5)."""
-        span, n_words = self._span(text), self._n_words(text)
-        rows = self._clouds.members[text][span].tolist()
-        kinds = [WORD if k < n_words else SENTENCE for k in range(span.start, span.stop)]
-        return list(zip(kinds, rows, strict=True)), self._clouds.weights[text][span]
-
-    def _span(self, text: int) -> slice:
-        """Return the points of a text's cloud that the problem is about."""
-        n_words = self._n_words(text)
-        n_points = int(self._clouds.members.lengths[text])
-        return slice(
-            n_words if self._problem == SENTENCES else 0,
-            n_words if self._problem == WORDS else n_points,
-        )
-
-    def _n_words(self, text: int) -> int:
-        return int(self._clouds.splits[text] - self._clouds.members.offsets[text])
+        members = self._clouds.members[text].tolist()
+        n_words = int(self._clouds.splits[text] - self._clouds.members.offsets[text])
+        points = [(WORD if k < n_words else SENTENCE, row) for k, row in enumerate(members)]
+        last = n_words if self._problem == WORDS else None
+        return points[:last], self._clouds.weights[text][:last]
 
     def _vectors(self, text: int) -> np.ndarray:
         sources = {WORD: self._encoded.word_points, SENTENCE: self._encoded.sentence_points}
@@ -174,3 +156,59 @@ def _label(spellings: Iterable[str]) -> str:
         by_form.setdefault(spelling.lower(), spelling)
     shown = " / ".join([*by_form.values()][:_SPELLINGS_SHOWN])
     return f"{shown} / …" if len(by_form) > _SPELLINGS_SHOWN else shown
+
+
+def units_of(text: str, texts: SegmentedTexts, number: int, rules: TextRules) -> Iterator[Unit]:
+    """Yield each sentence and then its words, of text number `number` of a batch made by `rules`.
+
+    Words say why they do not count, whatever the encoder. Raises `RuntimeError` if a sentence is
+    not in the text; the segmenter then changes what it cuts.
+    """
+    stop = 0
+    for k, sentence in enumerate(texts.text_sentences[number].tolist()):
+        own = texts.sentences[sentence]
+        start = text.find(own, stop)
+        if start < 0:
+            raise RuntimeError(f"sentence {k} of a text is not in it as it was cut out")
+        stop = start + len(own)
+        yield Unit(text=own, kind=SENTENCE, sentence=k, start=start, stop=stop)
+        for first, end, dropped in _places(texts, sentence, rules):
+            yield Unit(
+                text=own[first:end], kind=WORD, sentence=k, start=start + first, stop=start + end,
+                dropped=dropped,
+            )  # fmt: skip
+
+
+def _places(
+    texts: SegmentedTexts, sentence: int, rules: TextRules
+) -> Iterator[tuple[int, int, str | None]]:
+    """Yield every word, and what the tokeniser writes in another way than the text."""
+    own = texts.sentences[sentence]
+    words = texts.sentence_words[sentence].tolist()
+    done = 0
+    for number, (start, stop) in zip(words, word_spans(texts, sentence).tolist(), strict=True):
+        is_kept = texts.is_kept[number]
+        if start == stop and not is_kept:
+            continue  # `_between` has what stands there
+        yield from _between(own, done, start)
+        yield start, stop, None if is_kept else _why_dropped(texts.vocabulary.words[number], rules)
+        done = stop
+    yield from _between(own, done, len(own))
+
+
+def _between(sentence: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
+    """Yield what is seen between two words: quotation marks that became other tokens."""
+    at = start
+    for piece in sentence[start:stop].split():
+        at = sentence.index(piece, at)
+        if any(character.isprintable() for character in piece):
+            yield at, at + len(piece), PUNCTUATION
+        at += len(piece)
+
+
+def _why_dropped(word: str, rules: TextRules) -> str:
+    """Say which rule leaves a word out; brackets as in `-lrb-` are punctuation."""
+    if word.lower().replace("’", "'") in stop_words(rules):
+        return STOP_WORD
+    is_word = any(character.isalnum() for character in word)
+    return NOT_ALPHABETIC if is_word and rules.words == "clark2019" else PUNCTUATION

@@ -12,15 +12,23 @@ for the side), lines and labels which move (`data-flow`).
 from __future__ import annotations
 
 import functools
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from itertools import groupby
+from types import MappingProxyType
 
 from sms.data_files import data_tables
-from sms.explaining.arithmetic import is_shown, signed_text
 from sms.explaining.records import SENTENCE, Moves, SentenceEffect, TextUnits, Unit
+from sms.naming import counted
+
+MINUS = "\N{MINUS SIGN}"
+SCORE_DIGITS = 6
+"""Decimals of a printed score."""
+DROP_DIGITS = 4
+"""Decimals of what a score loses; a drop that shows none of them is none."""
+_MOST_DIGITS = 12
 
 COST_COLOURS = ("#3f7f8f", "#5d73ae", "#8a62ab", "#ad4f86", "#b93c52", "#a52a14")
 """From cheap to costly; each has a contrast of at least 3 with white."""
@@ -42,6 +50,40 @@ _WIDTH = 2 * (_MARGIN + _COLUMN) + _GUTTER
 _EDGES = (_MARGIN + _COLUMN + 8 + _BAR, _MARGIN + _COLUMN + _GUTTER - 8 - _BAR)
 _LABEL_PLACES = (0.5, 0.36, 0.64, 0.24, 0.76, 0.14, 0.86)  # along a line, best first
 _LABEL_SIZE = (38.0, 16.0)
+
+
+def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str]:
+    """Round parts so that the printed ones add up to the printed total (largest remainders)."""
+    unit = 10**digits
+    exact = [part * unit for part in parts]
+    whole = [math.floor(value) for value in exact]
+    missing = round(total * unit) - sum(whole)
+    by_loss = sorted(range(len(parts)), key=lambda k: whole[k] - exact[k])
+    step = 1 if missing > 0 else -1  # below zero only by the rounding of sums
+    order = by_loss if missing > 0 else by_loss[::-1]
+    for k in range(abs(missing)):
+        whole[order[k % len(order)]] += step
+    return [f"{value / unit:.{digits}f}" for value in whole]
+
+
+def signed_text(value: float) -> str:
+    """Write a number with its sign; one that rounds to zero has none."""
+    sign = "+" if value > 0 else MINUS
+    return f"{sign if is_shown(value) else ''}{abs(value):.{DROP_DIGITS}f}"
+
+
+def is_shown(value: float) -> bool:
+    """Tell whether a number is still one when it is printed, or rounds to zero."""
+    return float(f"{value:.{DROP_DIGITS}f}") != 0
+
+
+def distance_digits(distance: float) -> int:
+    """Choose how many decimals of a distance give its score to all printed digits."""
+    score = f"{math.exp(-distance):.{SCORE_DIGITS}f}"
+    for digits in range(SCORE_DIGITS, _MOST_DIGITS):
+        if f"{math.exp(-round(distance, digits)):.{SCORE_DIGITS}f}" == score:
+            return digits
+    return _MOST_DIGITS
 
 
 def cost_class(cost: float, highest: float) -> int:
@@ -82,23 +124,25 @@ def moves_picture(
     more sentences and all moves between them; those beyond the first `MAX_LINES` are hidden.
     """
     highest = highest_cost([moves]) if highest is None else highest
-    columns = _Column(moves.candidate, "Candidate", True), _Column(moves.other, other, False)
+    most = MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES
     places = [(flow.candidate, flow.other) for flow in moves.flows]
-    for side, (column, costs) in enumerate(zip(columns, mean_costs(moves), strict=True)):
-        wanted = [column.sentence_of(ends[side]) for ends in places[:MAX_LINES]]
-        tints = {k: COST_COLOURS[cost_class(cost, highest)] for k, cost in enumerate(costs)}
-        column.fill(wanted, MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES, tints=tints)
+    columns = []
+    for side, (text, name) in enumerate(((moves.candidate, "Candidate"), (moves.other, other))):
+        wanted = [_sentence_of(text, ends[side]) for ends in places[:MAX_LINES]]
+        costs = enumerate(mean_costs(moves)[side])
+        tints = {k: COST_COLOURS[cost_class(cost, highest)] for k, cost in costs}
+        columns.append(_Column(text, name, side == 0, wanted, most, tints=tints))
     widest = max(flow.mass for flow in moves.flows[:MAX_LINES])
     lines, labels = list[str](), list[str]()
     taken: list[tuple[float, float]] = []
     for number, flow in enumerate(moves.flows if is_live else moves.flows[:MAX_LINES]):
-        ends = [c.end(k) for c, k in zip(columns, places[number], strict=True) if c.has(k)]
-        if len(ends) < 2:
+        start, end = (c.end(k) for c, k in zip(columns, places[number], strict=True))
+        if start is None or end is None:
             continue
         width = min(max(_THINNEST, flow.mass / widest * _WIDEST), _WIDEST)
         colour = COST_COLOURS[cost_class(flow.cost, highest)]
-        lines.append(_line(number, ends[0], ends[1], width, colour))
-        place = _label_place(ends[0][1], ends[1][1], taken)
+        lines.append(_line(number, start, end, width, colour))
+        place = _label_place(start[1], end[1], taken)
         if place is not None and number < MAX_LINES:
             taken.append(place)
             labels.append(
@@ -130,16 +174,15 @@ def effects_picture(
 ) -> str:
     """Draw one or two texts, by their names, with what the score loses without each sentence."""
     largest = max((abs(e.drop) for e in effects if e.drop is not None), default=0.0)
+    most = MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES
     columns = []
     for place, (name, text) in enumerate(texts.items()):
-        column = _Column(text, name, place == 0)
         own = {
             e.unit.sentence: e for e in effects if (e.side, e.number) == (text.side, text.number)
         }
         ranked = sorted(own, key=lambda k: -abs(own[k].drop or 0.0))
         bars = {k: _effect_bar(effect, largest) for k, effect in own.items()}
-        column.fill(ranked, MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES, bars=bars)
-        columns.append(column)
+        columns.append(_Column(text, name, place == 0, ranked, most, bars=bars))
     foot = (
         "Numbers: what the score loses when the sentence is left out. Blue raises the score, "
         "orange lowers it."
@@ -158,110 +201,87 @@ def _effect_bar(effect: SentenceEffect, largest: float) -> tuple[str, str]:
     return (_BLUE if effect.drop > 0 else _ORANGE), label
 
 
-@dataclass(slots=True)
 class _Column:
-    """One text, laid out line by line."""
+    """One text, laid out line by line, as `parts` of a picture."""
 
-    text: TextUnits
-    name: str
-    is_left: bool
-    parts: list[str] = field(default_factory=list)
-    words: dict[int, tuple[float, float, float]] = field(default_factory=dict)
-    """Left, right and baseline of a unit."""
-    bars: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Top and bottom of a sentence, by its number."""
-    bottom: float = _TOP
-
-    @property
-    def x(self) -> float:
-        return _MARGIN if self.is_left else _MARGIN + _COLUMN + _GUTTER
-
-    @property
-    def bar_x(self) -> float:
-        """Left edge of the bars."""
-        return self.x + _COLUMN + 8 if self.is_left else self.x - 8 - _BAR
-
-    def fill(
+    def __init__(
         self,
+        text: TextUnits,
+        name: str,
+        is_left: bool,
         wanted: Sequence[int],
         most: int,
         *,
-        tints: Mapping[int, str] | None = None,
-        bars: Mapping[int, tuple[str, str]] | None = None,
+        tints: Mapping[int, str] = MappingProxyType({}),
+        bars: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
         """Lay out the sentences that are wanted most, in the order of the text.
 
         `tints` are colours of points, `bars` the colour and label of sentences.
         """
-        heading = _text(self.x, _TOP - 18, self.name, size=13, colour=_MUTED, weight=600)
-        self.parts.append(heading)
-        listed = list(self.text.sentences())
+        self.text, self.is_left, self._tints = text, is_left, tints
+        self.x = _MARGIN if is_left else _MARGIN + _COLUMN + _GUTTER
+        self.bar_x = self.x + _COLUMN + 8 if is_left else self.x - 8 - _BAR
+        self.parts = [_text(self.x, _TOP - 18, name, size=13, colour=_MUTED, weight=600)]
+        self.words: dict[int, tuple[float, float, float]] = {}  # left, right, baseline of a unit
+        self.bars: dict[int, tuple[float, float]] = {}  # top, bottom of a sentence
+        self.bottom = _TOP
+        listed = list(text.sentences())
         shown = set(list(dict.fromkeys([*wanted, *range(len(listed))]))[:most])
-        for is_shown_, group in groupby(enumerate(listed), key=lambda each: each[0] in shown):
-            sentences = list(group)
+        for is_shown_, group in groupby(range(len(listed)), key=shown.__contains__):
+            numbers = list(group)
             if not is_shown_:
-                n = len(sentences)
-                said = f"… {n} sentence{'s' * (n > 1)} …"
+                said = f"… {counted(len(numbers), 'sentence')} …"
                 self.parts.append(_text(self.x, self.bottom + 16, said, size=12, colour=_MUTED))
                 self.bottom += _LINE_HEIGHT + _SENTENCE_GAP
                 continue
-            for k, (sentence, words) in sentences:
-                top = self.bottom
-                end = self._sentence(words, tints or {}, top)
-                self.bottom = end + _SENTENCE_GAP
-                self.bars[k] = (top + 3, end - 1)
-                self._bar(sentence, *(bars or {}).get(k, (_BLUE, "")))
+            for k in numbers:
+                sentence, words = listed[k]
+                top, end = self.bottom + 3, self._sentence(words) + 6
+                self.bars[k], self.bottom = (top, end), end + 1 + _SENTENCE_GAP
+                self._bar(sentence, top, end, *bars.get(k, (_BLUE, "")))
 
-    def sentence_of(self, point: int) -> int:
-        return self.text.units[self.text.points[point].units[0]].sentence
-
-    def has(self, point: int) -> bool:
-        """Tell whether the sentence of a point is shown."""
-        return self.sentence_of(point) in self.bars
-
-    def end(self, point: int) -> tuple[float, float]:
-        """Return where lines of a point begin or end."""
+    def end(self, point: int) -> tuple[float, float] | None:
+        """Return where lines of a point begin or end; None if its sentence is not shown."""
+        sentence = _sentence_of(self.text, point)
+        if sentence not in self.bars:
+            return None
         if self.text.points[point].kind == SENTENCE:
-            top, bottom = self.bars[self.sentence_of(point)]
+            top, bottom = self.bars[sentence]
             return self.bar_x + (_BAR if self.is_left else 0.0), (top + bottom) / 2
         left, right, baseline = self.words[self.text.points[point].units[0]]
         return (left if self.is_left else right), baseline + 6.5
 
-    def _sentence(
-        self, words: Sequence[tuple[int, Unit]], tints: Mapping[int, str], top: float
-    ) -> float:
-        """Lay out one sentence from `top` down and return where it ends."""
-        at, baseline = 0.0, top + 17
+    def _sentence(self, words: Sequence[tuple[int, Unit]]) -> float:
+        """Lay out one sentence and return the baseline of its last line."""
+        at, baseline, stop = 0.0, self.bottom + 17, -1
         is_from_right = _is_from_right(words)
-        for cluster in _clusters(self.text.text, words):
-            is_long = sum(_word_width(unit) for _, unit in cluster) > _COLUMN
-            for part in [[each] for each in cluster] if is_long else [cluster]:
-                width = sum(_word_width(unit) for _, unit in part)
-                if at > 0 and at + width > _COLUMN:
-                    at = 0.0
-                    baseline += _LINE_HEIGHT
-                for k, unit in part:
-                    from_left = _COLUMN - at - _word_width(unit) if is_from_right else at
-                    self._word(k, unit, self.x + from_left, baseline, tints)
-                    at += _word_width(unit)
-            at += _width_of(" ")
-        return baseline + 7
+        for k, unit in words:
+            width = min(_width_of(unit.text), _COLUMN)
+            if at > 0 and any(c.isspace() for c in self.text.text[stop : unit.start]):
+                at += _width_of(" ")
+            if at > 0 and at + width > _COLUMN:
+                at = 0.0
+                baseline += _LINE_HEIGHT
+            x = self.x + (_COLUMN - at - width if is_from_right else at)
+            self._word(k, unit, x, width, baseline)
+            at += width
+            stop = unit.stop
+        return baseline
 
-    def _word(
-        self, k: int, unit: Unit, x: float, baseline: float, tints: Mapping[int, str]
-    ) -> None:
-        width = _word_width(unit)
+    def _word(self, k: int, unit: Unit, x: float, width: float, baseline: float) -> None:
         self.words[k] = (x, x + width, baseline)
-        if unit.point is not None and unit.point in tints:
+        if unit.point is not None and unit.point in self._tints:
             self.parts.append(
                 f'<rect x="{x - 1.5:.1f}" y="{baseline - 13:.1f}" width="{width + 3:.1f}" '
-                f'height="17" rx="3" fill="{tints[unit.point]}" fill-opacity="0.16"/>'
+                f'height="17" rx="3" fill="{self._tints[unit.point]}" fill-opacity="0.16"/>'
             )
         colour = _INK if unit.is_kept else "#767676"
         # whatever font there is, the word is as wide as the layout takes it
         fixed = f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
-        more = self._data(unit) + fixed
-        self.parts.append(_text(x, baseline, unit.text, colour=colour, more=more))
+        self.parts.append(
+            _text(x, baseline, unit.text, colour=colour, more=self._data(unit) + fixed)
+        )
 
     def _data(self, unit: Unit) -> str:
         if unit.dropped is not None:
@@ -269,8 +289,7 @@ class _Column:
         side = "c" if self.is_left else "o"
         return "" if unit.point is None else f' data-p="{side}{unit.point}"'
 
-    def _bar(self, sentence: Unit, colour: str, label: str) -> None:
-        top, bottom = self.bars[sentence.sentence]
+    def _bar(self, sentence: Unit, top: float, bottom: float, colour: str, label: str) -> None:
         self.parts.append(
             f'<rect{self._data(sentence)} x="{self.bar_x:.1f}" y="{top:.1f}" width="{_BAR:g}" '
             f'height="{bottom - top:.1f}" rx="2" fill="{colour}"/>'
@@ -282,17 +301,8 @@ class _Column:
             self.parts.append(_text(x, middle, label, size=12, colour=colour, more=anchor))
 
 
-def _clusters(text: str, words: Sequence[tuple[int, Unit]]) -> list[list[tuple[int, Unit]]]:
-    """Group words that stand together without white space."""
-    clusters: list[list[tuple[int, Unit]]] = []
-    end = -1
-    for k, unit in words:
-        if clusters and not any(c.isspace() for c in text[end : unit.start]):
-            clusters[-1].append((k, unit))
-        else:
-            clusters.append([(k, unit)])
-        end = unit.stop
-    return clusters
+def _sentence_of(text: TextUnits, point: int) -> int:
+    return text.units[text.points[point].units[0]].sentence
 
 
 def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
@@ -368,10 +378,6 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{bold}{more}>'
         f"{shown}</text>"
     )
-
-
-def _word_width(unit: Unit) -> float:
-    return min(_width_of(unit.text), _COLUMN)
 
 
 def _width_of(text: str) -> float:

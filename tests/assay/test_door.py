@@ -25,7 +25,7 @@ from pipelines.settings.compare import CompareSettings
 
 NAMES = {
     *("score", "correlate", "compare", "explain", "train", "evaluate", "negatives", "preferences"),
-    *("reinforce", "reproduce", "status", "SentenceMover", "Reward", "load_scorer", "metrics"),
+    *("reinforce", "reproduce", "status", "Reward", "load_scorer", "metrics"),
     *("encoders", "judge"),
 }
 METRICS = ["wms", "rouge1_f", "length"]
@@ -98,7 +98,7 @@ def test_import_and_help_are_quick_and_load_nothing_heavy(code, quick):
     assert ("Score summaries, and find out" in done.stdout) == (code.startswith(HELP))
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"SentenceMover", "Reward"}))
+@pytest.mark.parametrize("name", sorted(NAMES - {"Reward"}))
 def test_signature_is_complete(name):
     function = getattr(assay, name)
     parameters = inspect.signature(function).parameters.values()

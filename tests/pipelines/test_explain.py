@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pipelines.explain import open_explainer
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.file_names import explain_file
 from pipelines.score import score_corpus
-from sms.explaining import explain, explain_rows
+from sms.explaining import explain
 from tests.rare import page_of, run
 
 VECTORS = """cat 0.0 0.0
@@ -265,18 +266,9 @@ def test_page_of_identical_texts(opened):
 
 
 def test_drop_that_rounds_to_zero_is_no_effect():
-    class Noise:
-        input_columns = ("candidate",)
-        score_fields = ("noise",)
-
-        def prepare(self, rows):
-            return rows["candidate"].to_pylist()
-
-        def compare(self, prepared):
-            scores = [0.3 if "River" in text else 0.1 + 0.2 for text in prepared]
-            return pa.table({"noise": scores, "status": pa.nulls(len(scores), pa.string())})
-
-    (found,) = explain_rows(Noise(), pa.table({"candidate": ["Cat dog. River."]}), "noise")
+    found = explain("Cat dog. River.", metric="length")
+    drops = zip(found.effects, (0.0, -5e-17), strict=True)
+    found = replace(found, effects=tuple(replace(effect, drop=drop) for effect, drop in drops))
     systems = [ExplainedSystem(system_id="a", explanation=found)]
     picture = ElementTree.fromstring(picture_of("7", systems))
     bars = [e.get("fill") for e in picture.iter() if e.tag.endswith("rect") and e.get("rx") == "2"]

@@ -101,11 +101,9 @@ def test_explanation_of_a_sum_of_features_adds_up_and_names_the_worst_sentence()
 
 
 def test_scorer_of_the_package_is_a_reward():
-    import pickle
-
     from assay import Reward
 
-    reward = pickle.loads(pickle.dumps(Reward("reffree@news.consistency")))
+    reward = Reward("reffree@news.consistency")
     (source, candidate), *_ = PAIRS
     found = reward([candidate, ""], sources=[source, source])
     expected = load_scorer("news.consistency").score([source], [candidate]).scores[0]

@@ -266,7 +266,7 @@ def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path)
     assert isinstance(loaded, LearnedScorer)
     with pytest.raises(ValueError, match="no head `three` in the scorer; there are one, two"):
         load_scorer(f"{tmp_path}/s.three")
-    reward = Reward(one)
+    reward = Reward(f"reffree@{tmp_path}/s.two", device="cpu")
     assert reward.bounds == (-BOUND, BOUND)
     assert reward(["", made[0].candidate], sources=[SOURCE, made[0].source]) == [
         -BOUND, pytest.approx(before[0, 1])

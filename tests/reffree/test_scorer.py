@@ -62,10 +62,10 @@ def test_loaded_scorer_scores_as_the_saved_one(config, tmp_path):
 
 
 def test_loaded_scorer_is_a_reward(config, tmp_path):
-    signature = save(build(config, seed=3), tmp_path / "scorer")
+    save(build(config, seed=3), tmp_path / "scorer")
     scorer = load_scorer(str(tmp_path / "scorer"))
-    reward = Reward(scorer)
-    assert (reward.bounds, reward.signature) == ((0.0, 1.0), signature)
+    reward = Reward(f"reffree@{tmp_path}/scorer", device="cpu")
+    assert reward.bounds == (0.0, 1.0)
     found = reward([*CANDIDATES, "", None, "..."], sources=[*SOURCES, *SOURCES[:3]])
     np.testing.assert_allclose(found[:9], scorer.score(SOURCES, CANDIDATES).scores, atol=ATOL)
     assert found[9:] == [0.0, 0.0, 0.0]

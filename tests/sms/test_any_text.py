@@ -13,19 +13,10 @@ CLAUSES = ", ".join(f"which inspector number {k} saw in March" for k in range(12
 
 # text, the same written otherwise for the metrics that read words (None: no such text)
 TEXTS = [
-    pytest.param("<p>The council&nbsp;met &amp; <b>agreed</b>.</p><br/>", None, id="html"),
-    pytest.param("RT @ana: bridge closed AGAIN 😡 #harbour https://t.co/ab1", None, id="tweet"),
     pytest.param("Ana: I baked  cookies!\r\nTom: Sure :-)\r\nAna: Fine.",
                  "Ana: I baked cookies!\nTom: Sure :-)\nAna: Fine.", id="dialogue"),
-    pytest.param("- Bridge closed\n* Path open\n• Bus free", None, id="bullets"),
-    pytest.param("Pursuant to § 12(3)(a)(ii), Art. 7 para. 2 No. 3 applies.", None, id="legal"),
-    pytest.param("Year | Cars\n-----|-----\n2019 | 9,400", None, id="table"),
-    pytest.param("def add(a, b):\n    return a + b  # -> 3", None, id="code"),
-    pytest.param("Die Brücke wird z. B. für Lkw gesperrt.", None, id="german"),
     pytest.param("大桥封闭十一周。行人仍可通过。", None, id="chinese"),
     pytest.param("سيغلق الجسر. يمكن للمشاة العبور؟", None, id="arabic"),
-    pytest.param("पुल बंद रहेगा। पैदल यात्री पार करेंगे।", None, id="hindi"),
-    pytest.param("สะพานปิดสิบเอ็ดสัปดาห์", None, id="thai"),
     pytest.param(f"The bridge, {CLAUSES}, is closed.", None, id="one-long-sentence"),
     pytest.param("Closed", "closed", id="one-word"),
     pytest.param("THE BRIDGE IS CLOSED. TRADERS WORRY.",

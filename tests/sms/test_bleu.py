@@ -48,14 +48,6 @@ def test_text_without_a_word_has_no_score(metric):
     ]  # fmt: skip
 
 
-def test_sentences_that_are_given_make_one_text():
-    given = score_texts(
-        [["A cat sat.", "It slept."]], [["A cat sat."]], metrics=("bleu",), sentences="given"
-    )
-    expected = sacrebleu.sentence_bleu("A cat sat. It slept.", ["A cat sat."]).score
-    assert given["bleu"].to_pylist() == pytest.approx([expected], abs=1e-12)
-
-
 def test_chinese_is_cut_into_characters():
     candidate, reference = "今天天气很好。", "今天的天气很好。"
     found = score_texts([candidate], [reference], metrics=("bleu",), language="zh")["bleu"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sms import metrics
+from sms.metrics import METRICS, parse_metric
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
 from tests.sms.cases import cases
 from tests.sms.scoring_cases import (
@@ -51,16 +51,6 @@ def test_words_of_a_sentence_encoder_rejected(metric, alias):
         ScoringConfig(metrics=("sms", "cosine", metric), encoders={"x": SENTENCES_ONLY[alias]})
 
 
-def test_sentence_encoders_beside_word_encoders_accepted():
-    config = ScoringConfig(
-        metrics=(*(f"sms@{alias}" for alias in SENTENCES_ONLY | WITH_WORDS), "cosine@all",
-                 *(f"{metric}@{alias}" for metric in ("wms", "s+wms") for alias in WITH_WORDS)),
-        encoders=SENTENCES_ONLY | WITH_WORDS,
-    )  # fmt: skip
-    assert config.columns[-len(WITH_WORDS) :] == tuple(f"coverage@{a}" for a in WITH_WORDS)
-    assert config.used_encoders == tuple(SENTENCES_ONLY | WITH_WORDS)
-
-
 @pytest.mark.parametrize(
     ("sides", "options", "kind", "message"),
     [
@@ -77,12 +67,6 @@ def test_sentence_encoders_beside_word_encoders_accepted():
 def test_wrong_texts_rejected(sides, options, kind, message):
     with pytest.raises(kind, match=message):
         score_texts(**({"candidates": [GOOD]} | sides), **({"metrics": ("rougeL",)} | options))
-
-
-def test_missing_vector_file_rejected(tmp_path: Path):
-    encoders = {"glove": f"glove:{tmp_path / 'none.txt'}"}
-    with pytest.raises(ValueError, match=r"no vector file at .*none\.txt"):
-        score_texts([GOOD], [REFERENCE], metrics=("sms",), encoders=encoders)
 
 
 # What a caller may ask
@@ -133,3 +117,44 @@ def test_a_metric_that_divides_by_zero_gives_null_and_a_status(monkeypatch):
     table = score_texts([GOOD] * 4, sources=[REFERENCE] * 4, metrics=("density", "length"))
     assert table["density"].to_pylist() == [0.5, None, None, None]
     assert table["status"].to_pylist() == [None, *["density:undefined"] * 3]
+
+
+# Names of metrics
+
+
+BUILT_IN = [name for name, metric in METRICS.items() if metric.reads_texts]
+ENCODERS = ("minilm", "glove", "use-dan")
+NAMES = cases("metrics")
+
+
+@pytest.mark.parametrize("name", NAMES["read"])
+def test_name_is_read(name):
+    metric, encoder, against, columns = NAMES["read"][name]
+    request = parse_metric(name, ENCODERS)
+    assert request.metric is METRICS[metric]
+    assert (request.encoder or "", request.against or "") == (encoder, against)
+    assert list(request.columns) == columns
+
+
+@pytest.mark.parametrize("name", NAMES["refused"])
+def test_wrong_name_rejected(name):
+    with pytest.raises(ValueError, match=re.escape(NAMES["refused"][name])):
+        parse_metric(name, ENCODERS)
+
+
+def test_names_of_the_first_release():
+    assert [
+        *("wms", "sms", "s+wms", "cosine"),
+        *("rouge1", "rouge2", "rouge4", "rougeL", "rougeLsum", "rougeW"),
+        *("bertscore", "bleu", "chrf"),
+        *("length", "repetition", "compression", "coverage", "density", "novelty", "lead3"),
+    ] == BUILT_IN
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_metric_and_column_can_be_asked_for(name):
+    metric = METRICS[name]
+    assert all((metric.name == name, metric.summary, metric.higher_is, metric.columns))
+    assert parse_metric(name, ENCODERS).columns == metric.columns
+    for column in metric.columns:
+        assert parse_metric(column, ENCODERS).columns == (column,)

@@ -69,24 +69,6 @@ def test_what_is_read_says_nothing_of_other_batches(scorer, batches):
     assert set(words) <= set(scorer.reader().read(batches[1]).texts.vocabulary.words)
 
 
-def test_tokens_are_counted_once_whoever_reads_the_text(batches):
-    config = ScoringConfig(metrics=("sms",))
-    here, there = (SummaryScorer(config, 1, device="cpu") for _ in range(2))
-    here.prepare(batches[0])
-    there.prepare(batches[0], there.reader().read_alone(batches[0]))
-    for name in ("tokens", "sentences", "words", "unknown"):
-        assert here.counters()[f"minilm.{name}"] == there.counters()[f"minilm.{name}"]
-
-
-def test_encoder_that_keeps_vectors_on_disk_reads_its_own_text(tmp_path, batches):
-    config = ScoringConfig(metrics=("sms",))
-    scorer = SummaryScorer(config, 1, device="cpu", cache_folder=str(tmp_path))
-    read = scorer.reader().read_alone(batches[0])
-    assert not read.plans
-    expected = SummaryScorer(config, 1, device="cpu").score(batches[0])
-    assert scorer.compare(scorer.prepare(batches[0], read)).equals(expected)
-
-
 class Failing(PieceCutter):
     def cut(self, texts, wanted, max_pieces):
         bad = [k for k in wanted.tolist() if "?" in texts.sentences[k]]

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 
+from sms.definition import s_wms, sms, wms
+from sms.metric import SAME_ATOL
 from sms.scoring import ScoringConfig, SummaryScorer
-from sms.transport import exact_transport
+from sms.text import TextRules, split_sentences
 from tests.sms.mover_cases import (
     KNOWN,
     METRICS,
     PROFILE,
     known_sentences,
     known_text,
+    loose_text,
     random_texts,
     score,
+    scorer_of,
     sentence_of,
 )
-from tests.sms.test_definition import PLAIN_RTOL, defined, kept_sentences
+from tests.sms.test_transport import Problem, solve
 
 LAW_TOL = 1e-12
 
@@ -124,8 +129,8 @@ def test_word_order_changes_nothing_and_repetition_lowers_every_score(scorer):
 def test_word_movers_example_of_summeval():
     """Values of SummEval's own unit test of its sentence mover metric."""
     points = np.array([[0.1, 1.0], [1.0, 0.1]])
-    a, b = np.array([1.5, 0.5]) / 2, np.array([0.75, 0.15]) / 0.9
-    found = exact_transport(a, b, cdist(points, points)).cost
+    problem = Problem(points, points, np.array([3, 1]), np.array([5, 1]))  # 1.5, .5; .75, .15
+    (found,) = solve([problem])
     assert found == pytest.approx(0.10606599599123001, rel=5e-7)
     # that code works in float32; in exact numbers 1/12 of the mass moves sqrt(2) * 0.9
     assert found == pytest.approx(np.sqrt(2) * 0.9 / 12, rel=1e-10)
@@ -178,3 +183,82 @@ def test_more_than_375_entries_not_cut(vectors, scorer):
     np.testing.assert_allclose(
         score(scorer, [long], [short]), [defined(long, short, vectors)], rtol=PLAIN_RTOL
     )
+
+
+# The equations
+
+
+PLAIN_RTOL = 1e-9
+ON_AXES = {
+    word: np.array(point, dtype=np.float64)
+    for word, point in {"east": (3, 0), "north": (0, 4), "far": (6, 0), "home": (0, 0)}.items()
+}
+
+# sentences of two texts, distances by words, sentences and both
+DISTANCES_BY_HAND = [
+    pytest.param(["east"], ["north"], [5, 5, 5], id="one-word"),
+    pytest.param(["east far"], ["east home"], [3, 3, 3], id="half-moves-twice-as-far"),
+    # words are the same bag; the sentences (3,0) (0,4) and their mean (1.5,2) are 2.5 apart
+    pytest.param(["east", "north"], ["east north"], [0, 2.5, 1.25], id="same-bag-cut-otherwise"),
+    # the joint problem moves words onto sentences: home-home 1/4, (3,0) to word far 1/4, and back
+    pytest.param(["home far"], ["east"], [3, 0, 1.5], id="mean-equals-sentence"),
+    pytest.param(["east east north"], ["east north north"], [5 / 3, 5 / 3, 5 / 3], id="counts"),
+    # sentences weigh as many words as they keep: 2/3 and 1/3 against 1
+    pytest.param(["east east", "home"], ["east"], [1, 1, 1], id="sentences-by-length"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "distances"), DISTANCES_BY_HAND)
+def test_distances_by_hand(one, other, distances):
+    a, b = ([sentence.split() for sentence in text] for text in (one, other))
+    found = [-math.log(similarity(a, b, ON_AXES)) for similarity in (wms, sms, s_wms)]
+    np.testing.assert_allclose(found, distances, atol=1e-12)
+
+
+def kept_sentences(text, vectors, preset):
+    """The words that count and have a vector, as the vectors name them, by sentence."""
+    rules = TextRules(words=preset)
+    split = rules.splitter()
+
+    def known(word):
+        for form in (word, word.lower(), word.lower().strip("£€")):
+            if form in vectors.by_word:
+                return form
+        return "" if preset == "clark2019" else None  # there all unknown words are one zero vector
+
+    sentences = [
+        [known(word) for chunk in sentence.split() for word in split(chunk) if rules.counts(word)]
+        for sentence in split_sentences(text, "en")
+    ]
+    return [kept for s in sentences if (kept := [word for word in s if word is not None])]
+
+
+def defined(candidate, reference, vectors, preset="default"):
+    a, b = (kept_sentences(text, vectors, preset) for text in (candidate, reference))
+    if not a or not b:
+        return [np.nan] * 3
+    by_word = {**vectors.by_word, "": np.zeros(12)}
+    return [similarity(a, b, by_word) for similarity in (wms, sms, s_wms)]
+
+
+def assert_as_defined(scorer, candidates, references, vectors, preset="default"):
+    found = score(scorer, candidates, references)
+    pairs = zip(candidates, references, strict=True)
+    expected = np.array([defined(one, other, vectors, preset) for one, other in pairs])
+    # texts that differ in unknown words only have no score in place of 1
+    expected[np.isnan(found) & (expected > np.exp(-SAME_ATOL))] = np.nan
+    np.testing.assert_allclose(found, expected, rtol=PLAIN_RTOL)
+
+
+@pytest.mark.parametrize("preset", ["default", "clark2019"])
+def test_fast_path_matches_the_definition(preset, vectors):
+    rng = np.random.default_rng(1)
+    texts = random_texts(rng, 100)
+    candidates, references = ([texts[k] for k in rng.integers(0, 100, 300)] for _ in range(2))
+    assert_as_defined(scorer_of(vectors.path, preset), candidates, references, vectors, preset)
+
+
+@PROFILE
+@given(candidate=loose_text, reference=loose_text)
+def test_fast_path_matches_the_definition_of_any_text(candidate, reference, scorer, vectors):
+    assert_as_defined(scorer, [candidate], [reference], vectors)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+import pytest
+
+from sms.file_hashes import hash_of_file, hash_of_files
 from sms.model_tables import models_of
 from sms.naming import counted, is_precision_or_recall, natural, nearest, several
 from sms.reward import weights_of, written
 from sms.signature import without_content
 from sms.text import folded
+from sms.urls import check_no_secrets, redacted
 
 
 def test_names_by_hand():
@@ -33,3 +38,52 @@ def test_sums_models_and_signatures_by_hand():
     assert models_of({"lm": "models/smollm2"}) == {"lm": {"path": "models/smollm2"}}
     signature = "sms|enc:glove-news-3x2|oov:drop|hash:0123456789ab|ref:best|v:1"
     assert without_content(signature) == "sms|enc:glove-news-3x2|oov:drop|ref:best|v:1"
+
+
+# Passwords and keys in URLs
+
+
+# URL, what is shown of it
+HIDDEN = [
+    ("s3://AKIA:7/abcSECRET@bucket/x", "s3://***@bucket/x"),
+    ("S3://AKIA:42/7/SECRET@bucket/x", "S3://***@bucket/x"),
+    ("gs://key:1/SECRET@bucket/x", "gs://***@bucket/x"),
+    ("s3://key:se@SECRET@bucket/x", "s3://***@bucket/x"),
+    ("s3://key:se/@SECRET@bucket/x", "s3://***@bucket/x"),
+    ("http://user:SECRET@host:80/x", "http://***@host:80/x"),
+    ("http://user:SECRET:7/a@host/x", "http://***@host/x"),
+    ("hdfs://user:7SECRET/a@host:8020/x", "hdfs://***@host:8020/x"),
+    ("s3://b/x?proxy=http%3A%2F%2Fkey%3Aa%40SECRET%40host", "s3://b/x?proxy=http%3A%2F%2F***@host"),
+]
+SHOWN = [
+    "http://host:5000/a@b",
+    "HTTPS://host:443/a@b",
+    "hdfs://user@namenode:8020/a@b",
+    "s3://bucket/7:a@b",
+    "s3://bucket/x?endpoint_override=http://127.0.0.1:5000/a@b",
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), HIDDEN)
+def test_secret_is_hidden_whole(url, shown):
+    assert redacted(f"cannot open {url}, see a@b") == f"cannot open {shown}, see a@b"
+    with pytest.raises(ValueError, match="must not hold a password or key"):
+        check_no_secrets(url)
+
+
+@pytest.mark.parametrize("url", SHOWN)
+def test_port_is_no_secret(url):
+    check_no_secrets(url)
+
+
+# Hashes of files
+
+
+def test_hashes_are_of_the_contents_in_order(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"0123456789")
+    other.write_bytes(b"a")
+    digests = [hashlib.blake2b(path.read_bytes()).digest() for path in (one, other)]
+    assert hash_of_file(one) == digests[0].hex()
+    joined = hashlib.blake2b(b"".join(digests)).hexdigest()
+    assert hash_of_files([one, other]) == joined[:32]

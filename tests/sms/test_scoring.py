@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncodedSentences
 from sms.ragged import Ragged
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from sms.text import split_sentences
 from tests.sms.scoring_cases import (
     ALL_SIDES,
     EMBEDDED,
     GOOD,
     METRICS,
-    MINILM_ATOL,
     REFERENCE,
     glove_file,
     one,
@@ -56,19 +56,6 @@ def test_other_rows_and_threads_change_no_bit_with_static_vectors(glove):
     assert shuffled == [expected[k] for k in order]
     pieces = pa.concat_tables([rows.slice(0, 3), rows.slice(3, 0), rows.slice(3)])
     assert scorer.score(pieces).to_pylist() == expected
-
-
-def test_other_rows_change_little_with_minilm(minilm):
-    rows = random_rows(20, seed=8)
-    expected = minilm.score(rows)
-    order = np.random.default_rng(9).permutation(20)
-    fresh = SummaryScorer(minilm.config)
-    shuffled = fresh.score(rows.take(pa.array(order)))
-    alone = pa.concat_tables([minilm.score(rows.slice(k, 1)) for k in range(20)])
-    for name in METRICS:
-        wanted = values(expected, name)
-        np.testing.assert_allclose(values(shuffled, name), wanted[order], atol=MINILM_ATOL)
-        np.testing.assert_allclose(values(alone, name), wanted, atol=MINILM_ATOL)
 
 
 # Several references, sources
@@ -262,37 +249,6 @@ def test_cut_text_has_a_status_beside_its_score(monkeypatch):
     assert status[2] == "source:cut@use"
 
 
-def test_runtime_reaches_the_loader(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "sms.scoring.load_encoder",
-        lambda spec, runtime: seen.append((spec, runtime)) or SentenceVectors(),
-    )
-    config = ScoringConfig(
-        metrics=("sms",), encoders={"a": "st:model"}, preset="clark2019", precision="bf16"
-    )
-    SummaryScorer(config, 3, device="cpu", cache_folder="kept")
-    expected = EncoderRuntime(
-        zero_unknown=True, precision="bf16", device="cpu", threads=3, cache_folder="kept"
-    )
-    assert seen == [("st:model", expected)]
-
-
-def test_several_encoders_in_one_run(glove, minilm):
-    encoders = {"minilm": "minilm"} | glove
-    metrics = (*METRICS, "sms@glove", "cosine@glove", "wms@minilm")
-    table = score_texts(CANDIDATES, REFERENCES, metrics=metrics, encoders=encoders)
-    assert table.column_names == [*metrics, "coverage@minilm", "coverage@glove", "status"]
-    static = score_texts(CANDIDATES, REFERENCES, metrics=EMBEDDED, encoders=glove)
-    contextual = minilm.score(table_of(CANDIDATES, REFERENCES))
-    for name, expected in [
-        *((f"{name}@glove", values(static, name)) for name in ("sms", "cosine")),
-        *((name, values(contextual, name)) for name in METRICS),
-        ("wms@minilm", values(contextual, "wms")),
-    ]:
-        np.testing.assert_allclose(values(table, name), expected, atol=MINILM_ATOL, err_msg=name)
-
-
 def test_sides_under_different_encoders(glove):
     # each encoder reads only the texts that its metrics compare
     encoders = {"minilm": "minilm"} | glove
@@ -315,17 +271,6 @@ def test_coverage_by_hand(glove):
     metrics = ("sms:source", "rougeL")  # of what is read under the encoder
     table = score_texts(["Cat"], ["Zyx"], ["Dog qwv"], metrics=metrics, encoders=glove)
     assert table["coverage@glove"].to_pylist() == pytest.approx([2 / 3])
-
-
-def test_coverage_of_a_model_by_hand(minilm):
-    table = minilm.score(
-        table_of(["The ፖሊስ sat.", "A dog", "ፖሊስ ሌባ"], [["A cat saw ሌባ."], ["Dog"], ["Cat"]])
-    )
-    # known and kept: sat cat saw of those and two more; dog dog; cat of it and two more
-    assert table["coverage@minilm"].to_pylist() == pytest.approx([3 / 5, 1.0, 1 / 3])
-    *known, unknown = table["status"].to_pylist()
-    assert known == [None, None]
-    assert unknown.startswith("candidate:no_known_words@minilm")
 
 
 def test_texts_that_differ_in_unknown_words_have_a_status(glove):
@@ -360,3 +305,61 @@ def test_language_that_the_tokeniser_does_not_know_rejected(language, share):
     with pytest.raises(ValueError, match=re.escape(message)):
         SummaryScorer(config)
     SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
+
+
+# Given sentences
+
+
+GIVEN_METRICS = ("sms", "s+wms", "cosine", "rougeLsum", "lead3", "sms:source", "length", "novelty")
+
+
+def test_given_sentences_score_as_those_that_are_found(glove):
+    def cut(texts):
+        return [list(map(str.strip, split_sentences(text or ""))) for text in texts or []]
+
+    rows = random_rows(20, seed=21)
+    texts = [rows[side].to_pylist() for side in ("candidate", "references", "sources")]
+    lists = [cut(texts[0]), *([cut(several) for several in side] for side in texts[1:])]
+    options = {"metrics": GIVEN_METRICS, "encoders": glove}
+    expected = score_texts(*texts, **options)
+    found = score_texts(*lists, sentences="given", **options)
+    assert found.drop_columns("status").equals(expected.drop_columns("status"))
+
+
+def test_depth_tells_sentences_from_references(glove):
+    options = {"metrics": ("sms",), "encoders": glove, "sentences": "given"}
+    assert "|split:given|" in SummaryScorer(ScoringConfig(**options)).signatures["sms"]
+
+    def score(*texts):
+        return score_texts(*texts, **options)["sms"].to_pylist()
+
+    one, other = "A cat bit a dog.", "The owl fed a hen."
+    references = [[one, other], [[one], [other]], [[one, other]], one]
+    scores = score([[one]] * 4, references)
+    assert scores[0] == scores[2] < 0.99  # one reference of two sentences
+    assert scores[1] == scores[3] == 1.0  # the better one of two references, and a single one
+    assert score([[other, one], [f"{one} {other}"]], [[one, other]] * 2)[0] == 1.0
+    assert score([[f"{one} {other}"]], [[one, other]])[0] < 0.99  # not cut again
+
+
+def test_given_text_without_a_sentence_has_a_status(glove):
+    options = {"metrics": ("sms",), "encoders": glove, "sentences": "given"}
+    candidates = [[], None, ["", " "], [None, "..."], [None, "A cat."]]
+    found = score_texts(candidates, [["A cat."]] * 4 + [[]], **options)
+    expected = ["empty", "null", "empty", "no_words"]
+    assert found["status"].to_pylist()[:4] == [f"candidate:{why}" for why in expected]
+    assert found["status"][4].as_py() == "reference:empty"
+
+
+@pytest.mark.parametrize("side", ["candidates", "references"])
+def test_lists_of_other_things_rejected(side):
+    texts = {"candidates": [["a"]], "references": [["a"]]} | {side: [[["a"], [["b"]]]]}
+    with pytest.raises(TypeError, match=f"`{side}` in row 0 must be a text or a list of sentences"):
+        score_texts(**texts, metrics=("rougeL",), sentences="given")
+
+
+def test_list_as_a_candidate_rejected_where_sentences_are_looked_for():
+    with pytest.raises(
+        TypeError, match=r"`candidates` in row 1 must be a text, got a list; .*given"
+    ):
+        score_texts(["a", ["a"]], ["a", "b"], metrics=("rougeL",))

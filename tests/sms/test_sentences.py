@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pyarrow as pa
 import pytest
@@ -77,21 +76,6 @@ def test_hard_texts_are_cut(language, unit):
     assert "".join(split_sentences(text, language)) == text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", HARD.values(), ids=HARD)
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_time_is_linear_in_the_text(language, unit):
-    """Four times the text may take six times as long, not sixteen times; a megabyte at the end."""
-    seconds = []
-    for n in (250_000, 1_000_000):
-        text = unit * (n // len(unit))
-        started = time.process_time()  # which other processes do not change
-        pieces = split_sentences(text, language)
-        seconds.append(time.process_time() - started)
-        assert "".join(pieces) == text
-    assert seconds[1] < 6 * max(seconds[0], 0.1)
-
-
 def test_library_is_shown_a_long_text_in_parts(monkeypatch):
     shown = []
 
@@ -104,15 +88,6 @@ def test_library_is_shown_a_long_text_in_parts(monkeypatch):
     assert [piece for piece in library_pieces("de", text) if piece] == 30 * [999 * "a" + "."]
     assert max(shown) == sentences._MOST_SHOWN
     assert library_pieces("de", 25_000 * "a") == [25_000 * "a"]
-
-
-def test_sentences_do_not_depend_on_the_batch():
-    texts = [text.replace("¦", "") for text in list(BY_LANGUAGE["en"].values())[::5]]
-    together = Segmenter().segment(pa.array(texts))
-    for k, text in enumerate(texts):
-        alone = Segmenter().segment(pa.array([text]))
-        own = [together.sentences[n] for n in together.text_sentences[k].tolist()]
-        assert own == [alone.sentences[n] for n in alone.text_sentences[0].tolist()]
 
 
 # Lines and marks
@@ -150,9 +125,3 @@ def segment_given(*texts: list[str]) -> list[list[str]]:
 def test_given_sentences_are_taken_as_they_are():
     text = ["It rained. We left.", "<t> no", "a\nb", " ", "", f"u.s{SENTENCE_END}. x"]
     assert segment_given(text, []) == [["It rained. We left.", "<t> no", "a\nb", "u.s . x"], []]
-
-
-def test_signature_names_the_rules_or_that_sentences_are_given():
-    assert "|split:lines1+english1+sentencex-" in TextRules().signature
-    assert "|split:lines1+joins+sentencex-" in TextRules(language="fr").signature
-    assert "|split:given|" in TextRules(sentences="given").signature

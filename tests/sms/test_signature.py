@@ -90,13 +90,6 @@ def test_setting_changes_the_signatures_of_the_numbers_it_changes(glove, option)
     assert not any(preset[c] == before[c] for c in before if not c.startswith("rouge"))
 
 
-def test_coverage_says_which_texts_it_covers(glove):
-    asked = [("sms",), ("sms:source",), ("sms", "cosine:source"), ("sms", "novelty")]
-    found = [signatures(glove, metrics=metrics)["coverage@glove"] for metrics in asked]
-    assert len(set(found)) == 3
-    assert found[3] == found[0]  # `novelty` reads the source without the encoder
-
-
 def test_signature_knows_files_of_one_name_by_their_content(tmp_path):
     paths = [tmp_path / folder / "v.txt" for folder in "ab"]
     for number, path in enumerate(paths, start=1):
@@ -121,12 +114,6 @@ def test_average_names_every_encoder(glove, other_glove):
     assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
     turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other_glove, "b": glove})
     assert turned["cosine@all"] != found["cosine@all"]
-
-
-def test_rouge_outside_english_says_that_it_counts_words(glove):
-    found = signatures(glove, metrics=("rougeL_f", "sms"), language="de")
-    assert found["rougeL_f"].startswith("rougeL_f|count:words|stem:no|ref:best|lang:de|")
-    assert "|stop:snowball231+forms|" in found["sms"]
 
 
 def test_minilm_signature(glove):

@@ -6,16 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms.scoring import score_texts
+from sms import text, words
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from tests.sms.scoring_cases import (
     EMBEDDED,
     GOOD,
     METRICS,
-    MOVERS,
-    NOUNS,
     REFERENCE,
     one,
-    random_text,
     table_of,
 )
 
@@ -143,20 +141,6 @@ def test_sentences_of_a_pair_with_too_many_words_are_scored(metrics, glove, monk
     assert row.get("wms") is row.get("s+wms") is None
 
 
-def test_huge_candidate(glove):
-    huge = random_text(np.random.default_rng(2), 20_000)
-    assert len(huge.split()) == 100_000
-    sentence = " ".join(np.random.default_rng(3).choice(NOUNS, 100_000))
-    metrics = (*METRICS, "length")
-    table = score_texts([huge, GOOD, sentence], [REFERENCE] * 3, metrics=metrics, encoders=glove)
-    row, good, one_sentence = table.to_pylist()
-    assert row["status"] is one_sentence["status"] is None
-    assert row["length"] == 100_000
-    assert all(0 < row[name] < 1 for name in MOVERS)
-    alone = score_texts([GOOD], [REFERENCE], metrics=metrics, encoders=glove)
-    assert good == one(table=alone)
-
-
 def test_only_bad_rows_and_none(glove):
     texts = ([None, "", "...", "the of"], [[None], None, [""], ["of the"]])
     table = score_texts(*texts, metrics=METRICS, encoders=glove)
@@ -169,3 +153,93 @@ def test_only_bad_rows_and_none(glove):
     none = score_texts([], [], metrics=METRICS, encoders=glove)
     assert none.column_names == [*METRICS, "coverage@glove", "status"]
     assert none.num_rows == 0
+
+
+# Texts that cannot be split
+
+
+FIVE = ("length", "rouge1_f", "rougeL_f:source", "compression", "wms")
+CANDIDATES = ["A cat sat. It slept.", "The dog ran away.", "A hen fed a cat."]
+REFERENCES = ["The cat slept.", "A dog ran.", "The hen fed cats."]
+SOURCES = ["A cat sat and slept all day.", "The dog ran far away.", "A hen fed all the cats."]
+BROKEN = "The BROKEN one."
+
+
+class PanicException(BaseException):
+    """As what Python sees of a library in Rust that breaks off."""
+
+
+@pytest.fixture
+def config(glove) -> ScoringConfig:
+    return ScoringConfig(metrics=FIVE, encoders=glove)
+
+
+def failing(function, error):
+    """Make a splitter raise at a text with BROKEN in it."""
+
+    def split(text, *arguments, **options):
+        if "BROKEN" in text:
+            raise error
+        return function(text, *arguments, **options)
+
+    return split
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((text, "split_sentences", ValueError("on purpose")), id="sentences"),
+        pytest.param((words, "split_words", RuntimeError("on purpose")), id="words"),
+        pytest.param((words, "split_words", PanicException("on purpose")), id="panic"),
+    ]
+)
+def broken_splitter(request, monkeypatch):
+    module, name, error = request.param
+    monkeypatch.setattr(module, name, failing(getattr(module, name), error))
+
+
+def with_row(listed, other):
+    """Put another row second."""
+    return [listed[0], other, *listed[1:]]
+
+
+@pytest.mark.usefixtures("broken_splitter")
+def test_candidate_that_cannot_be_split_has_a_status(config):
+    expected = SummaryScorer(config).score(to_rows(CANDIDATES, REFERENCES, SOURCES)).to_pylist()
+    scorer = SummaryScorer(config)
+    rows = to_rows(
+        # its other sentence is another row's, too
+        with_row(CANDIDATES, f"It slept. {BROKEN}"),
+        with_row(REFERENCES, REFERENCES[0]),
+        with_row(SOURCES, SOURCES[0]),
+    )
+    for _ in range(2):
+        found = scorer.score(rows).to_pylist()
+        row = found.pop(1)
+        assert found == expected
+        assert row == dict.fromkeys(config.columns) | {"status": "candidate:cannot_be_split"}
+
+
+@pytest.mark.usefixtures("broken_splitter")
+@pytest.mark.parametrize(
+    ("references", "source", "status", "blank"),
+    [
+        # it might be the best
+        ([REFERENCES[0], BROKEN], SOURCES[0], "reference", {"rouge1_f", "wms", "coverage@glove"}),
+        (REFERENCES[0], BROKEN, "source", {"rougeL_f:source", "compression"}),
+    ],
+)
+def test_text_compared_with_that_cannot_be_split(config, references, source, status, blank):
+    rows = to_rows(CANDIDATES[:1], [references], [source])
+    (row,) = SummaryScorer(config).score(rows).to_pylist()
+    assert row["status"] == f"{status}:cannot_be_split"
+    assert {name for name in config.columns if row[name] is None} == blank
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_what_no_text_is_to_blame_for_is_raised(config, error, monkeypatch):
+    monkeypatch.setattr(words, "split_words", failing(words.split_words, error()))
+    scorer = SummaryScorer(config)
+    with pytest.raises(error):
+        scorer.score(to_rows([*CANDIDATES, BROKEN], [*REFERENCES, BROKEN], [*SOURCES, BROKEN]))
+    rows = to_rows(CANDIDATES, REFERENCES, SOURCES)
+    assert scorer.score(rows).equals(SummaryScorer(config).score(rows))

@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from sms import text
 from sms.encoders.bert import minilm_folder
 from sms.languages import LANGUAGES
 from sms.text import (
@@ -175,25 +174,6 @@ def test_sentences_by_hand(name):
     assert as_sentences(segment(given_text)) == [expected]
 
 
-def test_distinct_sentences_once():
-    segmented = segment(*TEXTS)
-    assert segmented.sentences == [
-        "...",
-        "A dog barked.",
-        "Nobody didn't hear it.",
-        "The cat sat.",
-    ]
-    rows = [segmented.text_sentences[k].tolist() for k in range(len(TEXTS))]
-    assert rows == [[3, 3, 1], [1, 2], [], [], [0], [2, 3]]
-    assert len(segmented.chunks) == len(set(segmented.chunks))
-
-
-def test_order_of_sentence_numbers_does_not_follow_the_other_texts():
-    alone = segment("One. Two. Three.").text_sentences[0]
-    among = segment("Three. Zero.", "Two. One. Four.", "One. Two. Three.").text_sentences[2]
-    np.testing.assert_array_equal(np.argsort(alone), np.argsort(among))
-
-
 def test_text_without_anything_has_no_sentences():
     segmented = segment("Before.", *NOTHING, "After.")
     assert segmented.text_sentences.lengths.tolist() == [1, *[0] * len(NOTHING), 1]
@@ -227,33 +207,6 @@ def test_restrict_keeps_the_needed_texts():
     assert [table.tokens[k] for k in tokens.values] == " ".join(part.sentences).split()
 
 
-def test_chunk_is_tokenised_once():
-    seen = []
-    table = ChunkTable(lambda chunk: seen.append(chunk) or list(chunk))
-    first, _ = table.tokens_of(["ab", "", "ba", "ab"])
-    second, _ = table.tokens_of(["ba", "c"])
-    assert seen == ["ab", "", "ba", "c"]
-    assert first.values.tolist() == [0, 1, 1, 0, 0, 1]
-    assert first.lengths.tolist() == [2, 0, 2, 2]
-    assert second.values.tolist() == [1, 0, 2]
-
-
-def test_emptied_table_gives_the_same_words(monkeypatch):
-    batches = [pa.array(TEXTS), pa.array(["New words here. A dog barked."]), pa.array(TEXTS)]
-    whole = Segmenter()
-    expected = [as_words(whole.segment(batch)) for batch in batches]
-    monkeypatch.setattr(text, "MAX_CHUNKS", 3)
-    small = Segmenter()
-    found, sizes = [], []
-    for batch in batches:
-        segmented = small.segment(batch)
-        found.append(as_words(segmented))
-        sizes.append(len(small.vocabulary.words))
-        assert len(segmented.is_kept) == len(segmented.lower) == sizes[-1]
-    assert found == expected
-    assert sizes[2] < len(whole.vocabulary.words)
-
-
 def test_whole_texts_by_hand():
     # the last differs from the first in white space alone
     cut = segment("The cat sat. It slept.", None, "A dog.", "The cat sat.  It slept.").whole()
@@ -261,6 +214,3 @@ def test_whole_texts_by_hand():
     assert as_sentences(cut) == [cut.sentences[:1], [], cut.sentences[1:], cut.sentences[:1]]
     assert as_words(cut)[0] == [["The", "cat", "sat", ".", "It", "slept", "."]]
     assert cut.sentence_chunks.lengths.tolist() == [5, 2]
-
-
-# Rules
