@@ -25,8 +25,7 @@ from reffree.metric_features import FeatureValues, MetricFeatures, scoring_confi
 from sms import baselines
 from sms.config import ScoringConfig
 from sms.detokenize import detokenized
-from sms.overlap import counts_in, number_ngrams, rouge_n
-from sms.overlap_kernels import number
+from sms.overlap import counts_in, number, number_ngrams, rouge_n
 from sms.ragged import Ragged, owners_of, places_of, ranges
 from sms.text import SegmentedTexts, Segmenter
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sms.compiled import kernel
-from sms.overlap_kernels import number
+from sms.overlap import number
 from sms.ragged import Ragged
 
 NO_WORD = -1.0

@@ -16,8 +16,8 @@ import numpy as np
 
 from sms import detokenize
 from sms.metric import Batch, Metric, MetricRequest, Setting
-from sms.overlap import counts_in, number_ngrams, rouge_l
-from sms.overlap_kernels import next_occurrences, number, sum_fragments
+from sms.overlap import counts_in, number, number_ngrams, rouge_l
+from sms.overlap_kernels import next_occurrences, sum_fragments
 from sms.ragged import Ragged, offsets_of, ranges
 
 LEAD_SENTENCES = 3

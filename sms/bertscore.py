@@ -125,9 +125,8 @@ class TokenAligner:
         self._fill(similarities, pairs, order[first:], cut)
         read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
         is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
-        unknown = set(
-            self._tokenizer.all_special_ids
-        )  # equal tokens, or on both sides unknown ones
+        # equal tokens, or on both sides unknown ones only
+        unknown = set(self._tokenizer.all_special_ids)
         is_same = np.array([a == b or {*a, *b} <= unknown for (a, _), (b, _) in read], dtype=bool)
         return similarities, is_cut, is_same & ~is_cut
 

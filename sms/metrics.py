@@ -20,7 +20,7 @@ from sms.cosine import COSINE
 from sms.data_files import data_tables
 from sms.metric import Batch, Metric, MetricRequest, Setting
 from sms.movers import MOVERS
-from sms.rouge import ROUGE
+from sms.overlap import ROUGE
 from sms.signature import cut_part, encoder_part, version
 
 METRICS: dict[str, Metric] = {

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
-from sms.ragged import Ragged
+from sms.ragged import Ragged, offsets_of, ranges
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs
-from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
+from sms.transport_kernels import JOINT, SENTENCES, WORDS
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric."""
 _COLUMNS = ("wms", "sms", "s+wms")
-
-
-@dataclass(frozen=True, slots=True)
-class MoverSimilarities:
-    """Of some pairs of texts, under one metric."""
-
-    values: np.ndarray
-    """In (0, 1], shape (n_pairs,); NaN where a text has no word left or the pair is too large."""
-    is_too_large: np.ndarray
-    """Whether the pair's cost matrix is beyond `MAX_CELLS`."""
 
 
 def mover_similarities(
@@ -37,13 +26,16 @@ def mover_similarities(
     reference: np.ndarray,
     metrics: frozenset[str],
     threads: int,
-) -> dict[str, MoverSimilarities]:
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the similarity of every pair of texts under each metric, exp(-EMD) (eq. 3).
 
     `wms` has a point per distinct word (per occurrence for contextual encoders) weighted by its
     count (eq. 1), `sms` a point per sentence weighted by its kept words (eq. 4), `s+wms` one
     problem over the union in which words and sentences each have half the mass (eq. 5). No metric
     depends on which others are asked for, but for rounding.
+
+    Each has values in (0, 1], shape (n_pairs,), NaN where a text has no word left or the pair is
+    too large, and whether its cost matrix is beyond `MAX_CELLS`.
     """
     clouds = text_clouds(encoded, text_sentences, words=metrics != {"sms"})
     sizes = clouds.members.lengths
@@ -62,7 +54,7 @@ def mover_similarities(
         if metric in metrics:
             values = np.full(candidate.size, np.nan)
             values[scored] = np.exp(-costs[:, k])
-            similarities[metric] = MoverSimilarities(values, is_too_large)
+            similarities[metric] = values, is_too_large
     if "sms" in metrics and metrics != {"sms"} and is_too_large.any():
         # the words are what is too many; sentences alone may do
         alone = frozenset({"sms"})
@@ -74,35 +66,34 @@ def mover_similarities(
 
 def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: bool = True) -> Clouds:
     """Make the weighted bag of words and sentences of every text; weights are counts of words."""
-    bags = (
-        text_sentences.expand(encoded.sentence_words)
-        if words
-        else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
-    )
-    size = bags.values.size + text_sentences.values.size
-    members, weights = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    splits = np.empty(len(bags), dtype=np.int64)
-    ends = np.empty(len(bags), dtype=np.int64)
-    fill_clouds(
-        bags.values,
-        bags.offsets,
-        text_sentences.values,
-        text_sentences.offsets,
-        encoded.weights,
-        members,
-        weights,
-        splits,
-        ends,
-    )
-    offsets = np.concatenate([[0], ends])
-    size = int(offsets[-1])
+    n_texts = len(text_sentences)
+    bags = Ragged.from_lengths(np.empty(0, np.int64), np.zeros(n_texts, np.int64))
+    if words:
+        bags = text_sentences.expand(encoded.sentence_words)
+    word_texts, word_rows, counts = _counted(bags.owners, bags.values)
+    has_mass = encoded.weights[text_sentences.values] > 0
+    texts, rows, times = _counted(text_sentences.owners[has_mass], text_sentences.values[has_mass])
+    n_words, n_sentences = (np.bincount(own, minlength=n_texts) for own in (word_texts, texts))
+    offsets = offsets_of(n_words + n_sentences)
+    splits = offsets[:-1] + n_words
+    members, weights = np.empty((2, int(offsets[-1])), np.int64)
+    of_words, of_sentences = ranges(offsets[:-1], n_words), ranges(splits, n_sentences)
+    members[of_words], weights[of_words] = word_rows, counts
+    members[of_sentences], weights[of_sentences] = rows, times * encoded.weights[rows]
     return Clouds(
         encoded.word_points,
         encoded.sentence_points,
-        Ragged(members[:size], offsets),
-        Ragged(weights[:size], offsets),
+        Ragged(members, offsets),
+        Ragged(weights, offsets),
         splits,
     )
+
+
+def _counted(texts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct rows of every text, in order, and how often each occurs."""
+    n_rows = rows.max(initial=0) + 1
+    keys, counts = np.unique(texts * n_rows + rows, return_counts=True)
+    return *np.divmod(keys, n_rows), counts
 
 
 class Mover(Metric):
@@ -134,30 +125,29 @@ class Mover(Metric):
             and (other.encoders, other.sides) == (request.encoders, request.sides)
         )
         of = batch.pairs[side]
-        similarities = batch.once(
+        values, is_too_large = batch.once(
             (Mover, alias, side),
             lambda: mover_similarities(
                 *batch.encoded[alias], of.candidate, of.other, together, batch.setting.threads
             ),
         )[self.name]
-        is_same = batch.only_the_same_to(alias, of, similarities.values >= np.exp(-SAME_ATOL))
-        scores = of.joined(np.where(is_same, np.nan, similarities.values))
-        scores = batch.without_doubtful(scores, side, "too_long", similarities.is_too_large)
+        is_same = batch.only_the_same_to(alias, of, values >= np.exp(-SAME_ATOL))
+        scores = of.joined(np.where(is_same, np.nan, values))
+        scores = batch.without_doubtful(scores, side, "too_long", is_too_large)
         return {request.name: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
 
 
-def _mover(name: str, summary: str, vectors: str) -> Mover:
-    return Mover(
+MOVERS = tuple(
+    Mover(
         name=name,
         summary=summary,
         higher_is="closer, 0 to 1",
         needs=(EITHER, vectors),
         bounds=(0.0, 1.0),
     )
-
-
-MOVERS = (
-    _mover("wms", "word mover's similarity, exp(-EMD) over words", "words"),
-    _mover("sms", "sentence mover's similarity, exp(-EMD) over sentences", "sentences"),
-    _mover("s+wms", "one transport problem over words and sentences", "words"),
+    for name, vectors, summary in (
+        ("wms", "words", "word mover's similarity, exp(-EMD) over words"),
+        ("sms", "sentences", "sentence mover's similarity, exp(-EMD) over sentences"),
+        ("s+wms", "words", "one transport problem over words and sentences"),
+    )
 )

@@ -2,25 +2,32 @@
 
 Texts come as packed token ids, pairs as index arrays into the texts (int64, shape (n_pairs,));
 every score of a batch is one compiled call that releases the GIL. `rouge_n`, `rouge_l` and
-`rouge_lsum` return what the package rouge-score returns. Which tokens there are is in `rouge`.
+`rouge_lsum` return what the package rouge-score returns. Whose tokens are counted, and each
+variant's three columns, is at the end, in `Rouge`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 
 import numpy as np
+import pyarrow as pa
+from rouge_score.tokenize import tokenize
 
+from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 from sms.overlap_kernels import (
     BLOCK,
     count_shared,
     counts_of_values_in,
     lcs_lengths,
-    number,
     union_lcs_hits,
     weighted_lcs,
 )
 from sms.ragged import Ragged, ranges
+from sms.text import ChunkTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,12 @@ def rouge_w(
     return _overlap(precision, recall, has_tokens)
 
 
+def number(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many."""
+    encoded = pa.array(keys, pa.int64()).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
 def number_ngrams(tokens: Ragged, n: int) -> tuple[Ragged, int]:
     """Give each distinct n-gram of a batch a number; return each text's, and how many."""
     token_numbers, n_distinct_tokens = number(tokens.values)
@@ -150,3 +163,85 @@ def _overlap(precision: np.ndarray, recall: np.ndarray, has_tokens: np.ndarray) 
     total = precision + recall
     f = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
     return Overlap(*(np.where(has_tokens, share, np.nan) for share in (precision, recall, f)))
+
+
+# The metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rouge(Metric):
+    """A variant of ROUGE: precision, recall and F."""
+
+    compare: Callable[..., Overlap]
+    """Called with `tokens` of every text and the text numbers of each pair."""
+    by_sentence: bool = False
+    """Whether `compare` is given tokens by sentence, and sentences by text."""
+
+    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+        """Name the tokens."""
+        if setting.rules.language != "en":
+            return ["count:words|stem:no"]
+        return [f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"]
+
+    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+        """Cut the sentences into tokens."""
+        _tokens(batch)
+
+    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Score every row; of several references the one with the highest F counts."""
+        (side,) = request.sides
+        shares = batch.once((Rouge, self.name, side), lambda: self._shares(side, batch))
+        return {column: shares[column.partition(":")[0][-1]] for column in request.columns}
+
+    def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
+        of, (by_sentence, by_text) = batch.pairs[side], _tokens(batch)
+        tokens = (by_sentence, batch.texts.text_sentences) if self.by_sentence else (by_text,)
+        shares = self.compare(*tokens, of.candidate, of.other)
+        return of.joined_by(shares.f, {"p": shares.precision, "r": shares.recall, "f": shares.f})
+
+    def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Name texts that have words and no token."""
+        return {"no_rouge_tokens": _tokens(batch)[1].lengths == 0}
+
+
+def _tokens(batch: Batch) -> tuple[Ragged, Ragged]:
+    """Return by sentence and text the tokens of `rouge-score`, or words where it loses letters."""
+
+    def cut() -> tuple[Ragged, Ragged]:
+        memory = batch.setting.memory
+        if batch.setting.rules.language != "en":
+            tokens = batch.texts.lower_words
+        else:
+            if "rouge" not in memory or memory["rouge"].is_full:
+                memory["rouge"] = ChunkTable(rouge_tokens)
+            tokens = batch.texts.tokens(memory["rouge"])
+        return tokens, batch.texts.text_sentences.expand(tokens)
+
+    return batch.once("rouge tokens", cut)
+
+
+def rouge_tokens(chunk: str) -> list[str]:
+    """Return rouge-score's tokens, runs of ``a-z0-9``; none crosses white space."""
+    return tokenize(chunk, None)  # without a stemmer
+
+
+ROUGE = tuple(
+    Rouge(
+        name=name,
+        summary=summary,
+        higher_is="closer, 0 to 1",
+        needs=(EITHER,),
+        columns=(f"{name}_p", f"{name}_r", f"{name}_f"),
+        bounds=(0.0, 1.0),
+        compare=compare,
+        by_sentence=compare is rouge_lsum,
+    )
+    for name, compare, summary in (
+        ("rouge1", partial(rouge_n, n=1), "ROUGE-1: shared words"),
+        ("rouge2", partial(rouge_n, n=2), "ROUGE-2: shared pairs of words"),
+        ("rouge4", partial(rouge_n, n=4), "ROUGE-4: shared runs of four words"),
+        ("rougeL", rouge_l, "ROUGE-L: longest common subsequence"),
+        ("rougeLsum", rouge_lsum, "ROUGE-Lsum: the same by sentence, united"),
+        ("rougeW", rouge_w, "ROUGE-W-1.2: the same, runs weigh more"),
+    )
+)

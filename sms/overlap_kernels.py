@@ -15,8 +15,6 @@ from sms.compiled import kernel
 
 BLOCK = 64
 """Tokens that one step of the LCS works on."""
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio: Knuth's multiplier for hashing integers."""
 _ONE = np.uint64(1)
 _NO_BITS = np.uint64(0)
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -166,39 +164,6 @@ def weighted_lcs(values, offsets, candidate, reference, f):
                 diagonal_best, diagonal_before, diagonal_run = above_best, above_before, above_run
         wlcs[pair] = best[y.size]
     return wlcs
-
-
-@kernel()
-def number(keys):
-    """Give distinct int64 keys numbers from 0, in order of appearance; also return how many."""
-    numbers = np.empty(keys.size, np.int64)
-    distinct = np.empty(keys.size, np.int64)
-    n_distinct = 0
-    n_bits = 10
-    slots = np.full(1 << n_bits, -1, np.int64)
-    for position in range(keys.size):
-        key = keys[position]
-        slot = _find_slot(key, slots, distinct, n_bits)
-        if slots[slot] < 0:
-            slots[slot] = n_distinct
-            distinct[n_distinct] = key
-            n_distinct += 1
-        numbers[position] = slots[slot]
-        if 2 * n_distinct > slots.size:
-            n_bits += 2
-            slots = np.full(1 << n_bits, -1, np.int64)
-            for known in range(n_distinct):
-                slots[_find_slot(distinct[known], slots, distinct, n_bits)] = known
-    return numbers, n_distinct
-
-
-@kernel(inner=True)
-def _find_slot(key, slots, distinct, n_bits):
-    """Slot that holds `key`'s number, or the empty one where it belongs."""
-    slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - n_bits))
-    while slots[slot] >= 0 and distinct[slots[slot]] != key:
-        slot = (slot + 1) & (slots.size - 1)
-    return slot
 
 
 @kernel()

@@ -174,16 +174,6 @@ class Reward:
                     log_metric(f"reward/{name}", float(finite.mean()))
         return self.combined(parts)
 
-    def score(
-        self,
-        candidates: Sequence[str | None],
-        *,
-        references: Against = None,
-        sources: Against = None,
-    ) -> list[float]:
-        """Return the reward of each text, as `__call__` does; no other keyword is accepted."""
-        return self.combined(self.parts(candidates, references=references, sources=sources))
-
     def parts(
         self,
         candidates: Sequence[str | None],

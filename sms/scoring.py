@@ -21,7 +21,7 @@ from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, 
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, MetricRequest, Model, Setting
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged
 from sms.sentences import joined
 from sms.text import Segmenter
 from sms.words import CANNOT_BE_SPLIT
@@ -263,25 +263,15 @@ def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[int, l
         return by_row
     rows: list[int] = np.flatnonzero(np.any([*undefined.values()], axis=0)).tolist()
     reasons = _text_reasons(batch)
-    offsets = {side: offsets_of(of.lengths) for side, of in batch.pairs.items()}
     for row in rows:
         told_of = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
-        for side, of in batch.pairs.items():
-            others = [
-                reasons[text] for text in of.other[offsets[side][row] : offsets[side][row + 1]]
-            ]
-            name = side.removesuffix("s")
-            if not others:
-                told_of.append(f"{name}:missing")
-            else:
-                told = others[0] if all(others) else []
-                told = [*told, *(r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT))]
-                told_of += [f"{name}:{reason}" for reason in told]
-            told_of += [
-                remark
-                for remark, has_it in batch.remarks.items()
-                if remark.startswith(f"{name}:") and has_it[row]
-            ]
+        for side, texts in batch.sides.items():
+            name, others = side.removesuffix("s"), [reasons[text] for text in texts[row]]
+            told = ["missing"] if not others else [*others[0]] if all(others) else []
+            told += [r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT)]
+            told_of += [f"{name}:{reason}" for reason in told]
+            remarks = [remark for remark, has_it in batch.remarks.items() if has_it[row]]
+            told_of += [remark for remark in remarks if remark.startswith(f"{name}:")]
         by_row[row] = told_of or [f"{name}:undefined" for name in undefined if undefined[name][row]]
     return by_row
 

@@ -83,11 +83,10 @@ class TextRules:
 
     def counts(self, word: str) -> bool:
         """Tell whether a word counts: it has a letter or digit and is no stop word."""
-        if not (word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)):
+        has_content = word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)
+        if not has_content or _BRACKET.fullmatch(word):
             return False
-        return not _BRACKET.fullmatch(word) and word.lower().replace("’", "'") not in stop_words(
-            self
-        )
+        return word.lower().replace("’", "'") not in stop_words(self)
 
 
 @dataclass(frozen=True, slots=True)

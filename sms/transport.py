@@ -15,14 +15,8 @@ import numpy as np
 
 from sms.compiled import available_threads, thread_pool
 from sms.ragged import Ragged, offsets_of
-from sms.transport_kernels import (
-    JOINT,
-    SENTENCES,
-    WORDS,
-    room_for_mass,
-    scale_weights,
-    solve_clouds,
-)
+from sms.simplex import MASS_BITS
+from sms.transport_kernels import JOINT, SENTENCES, WORDS, solve_clouds
 
 MAX_CELLS = 1 << 26
 """Largest cost matrix that is attempted; the solver needs 20 bytes for each of its cells."""
@@ -122,12 +116,12 @@ def _integer_weights(texts: Clouds, rows: int) -> tuple[np.ndarray, np.ndarray]:
     totals = running[np.where(splits > offsets[:-1], splits, offsets[1:])] - running[offsets[:-1]]
     if totals.max(initial=0) <= _MAX_COUNT:
         return values, totals
-    masses, total = np.empty_like(values), np.int64(1) << room_for_mass(rows)
-    floats = values.astype(np.float64)
-    bounds = np.unique(np.concatenate([offsets, splits]))
-    for first, end in pairwise(bounds):
-        weight = float(running[end] - running[first])
-        scale_weights(floats, first, end, weight, total, masses)
+    masses, total = np.empty_like(values), 1 << (MASS_BITS - 2 - (2 * rows + 1).bit_length())
+    for first, end in pairwise(np.unique(np.concatenate([offsets, splits])).tolist()):
+        own = values[first:end]
+        scaled = np.maximum(np.rint(own / own.sum() * total).astype(np.int64), 1)
+        scaled[scaled.argmax()] -= scaled.sum() - total  # the largest bears the rounding
+        masses[first:end] = scaled
     return masses, np.full(len(texts.members), total)
 
 

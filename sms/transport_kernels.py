@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sms.compiled import SUMS, kernel
-from sms.simplex import LARGEST, MASS_BITS, allocate, solve
+from sms.simplex import LARGEST, allocate, solve
 
 WORDS, SENTENCES, JOINT = 1, 2, 4
 """The problems of a pair of texts, to be added up: words, sentences, their union."""
@@ -13,28 +13,6 @@ WORDS, SENTENCES, JOINT = 1, 2, 4
 SPARE_ROWS, SPARE_COLUMNS = 3, 2
 """How far whole blocks reach beyond the costs that are asked for."""
 _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
-
-
-@kernel()
-def room_for_mass(rows):
-    """Bits of total mass that a problem with that many rows has room for."""
-    bits = MASS_BITS - 2
-    while (1 << (MASS_BITS - 2 - bits)) < 2 * rows + 2:
-        bits -= 1
-    return bits
-
-
-@kernel()
-def scale_weights(weights, first, end, total, integer_total, into):
-    """Round weights to positive integers with a given sum; the largest bears the rounding."""
-    excess = -integer_total
-    largest = first
-    for k in range(first, end):
-        into[k] = max(np.int64(np.rint(weights[k] / total * integer_total)), 1)
-        excess += into[k]
-        if into[k] > into[largest]:
-            largest = k
-    into[largest] -= excess
 
 
 @kernel(inner=True, forceinline=True)
@@ -185,51 +163,6 @@ def _gather_one(word_points, sentence_points, part, row, into, at):
     if part == 0:
         return gather(word_points, row, into, at)
     return gather(sentence_points, row, into, at)
-
-
-@kernel(inner=True)
-def _sorted(row):
-    """Shell's sort with Ciura's gaps: as fast as `np.sort`, which takes 1.5 s to compile."""
-    ordered = row.copy()
-    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
-        for i in range(gap, ordered.size):
-            value = ordered[i]
-            j = i - gap
-            while j >= 0 and ordered[j] > value:
-                ordered[j + gap] = ordered[j]
-                j -= gap
-            ordered[j + gap] = value
-    return ordered
-
-
-@kernel()
-def fill_clouds(
-    words, word_offsets, sentences, sentence_offsets, sentence_weights, members, weights,
-    splits, ends,
-):  # fmt: skip
-    at = 0
-    for text in range(splits.size):
-        ordered = _sorted(words[word_offsets[text] : word_offsets[text + 1]])
-        first = at
-        for word in ordered:
-            if at > first and members[at - 1] == word:
-                weights[at - 1] += 1
-            else:
-                members[at] = word
-                weights[at] = 1
-                at += 1
-        splits[text] = first = at
-        ordered = _sorted(sentences[sentence_offsets[text] : sentence_offsets[text + 1]])
-        for sentence in ordered:
-            if sentence_weights[sentence] == 0:
-                continue
-            if at > first and members[at - 1] == sentence:
-                weights[at - 1] += sentence_weights[sentence]
-            else:
-                members[at] = sentence
-                weights[at] = sentence_weights[sentence]
-                at += 1
-        ends[text] = at
 
 
 # Blocks of Euclidean distances between two small sets of points

@@ -24,7 +24,6 @@ from tests.fuzzing import hostile
 from tests.fuzzing.hostile import TEXTS, damaged, other_json
 from tests.fuzzing.sound import (
     COLUMNS,
-    command,
     encoded,
     score,
     sound_lines,
@@ -300,56 +299,6 @@ def _spoil(rng: Random, folder: Path) -> None:
         path.write_bytes(damaged(rng, path.read_bytes()))
 
 
-# What other commands read
-
-
-def numbers_case(rng: Random, folder: Path, vectors: Path) -> Case:
-    """Compare two tables of numbers, or correlate one with another."""
-    scores, ratings = (
-        _written(rng, folder / name, _numbers(rng, name)) for name in ("scores", "ratings")
-    )
-    if rng.random() < 0.75:
-        return Case(arguments=command("compare", scores, ratings, resamples=20))
-    few = {"resamples": 20, "levels": "system", "coefficients": "pearson"}
-    report = {"ratings": ratings, "out": folder / "report", "quiet": True}
-    return Case(arguments=command("correlate", scores, **report, **few))
-
-
-def _numbers(rng: Random, name: str) -> list[dict[str, object]]:
-    aspect = "m" if rng.random() < 0.9 else rng.choice(hostile.COLUMN_NAMES)
-    rows = []
-    for document in range(rng.randrange(5)):
-        for system in "abc":
-            document_id = f"d{document}" if rng.random() < 0.95 else rng.choice(TEXTS)
-            value = rng.choice(hostile.NUMBERS) if rng.random() < 0.04 else f"{rng.gauss(0, 1):.3f}"
-            rows.append({"document_id": document_id, "system_id": system, aspect: value})
-            if name == "ratings" and rng.random() < 0.02:
-                rows[-1]["rater"] = rng.choice(TEXTS)
-    return rows
-
-
-def _written(rng: Random, path: Path, rows: list[dict[str, object]]) -> Path:
-    """Write rows in one of the three formats, damaged or not."""
-    suffix = rng.choice(["jsonl", "jsonl", "csv", "parquet"])
-    if suffix == "parquet":
-        rows = [{name: _text(cell) for name, cell in row.items()} for row in rows]
-    data = encoded(rows, suffix, names=("document_id", "system_id"))
-    if suffix == "parquet" and rng.random() < 0.3:
-        table, sink = pq.read_table(io.BytesIO(data)), io.BytesIO()
-        name, column = table.column_names[-1], _strange_column(rng, len(rows), _STRANGE)
-        pq.write_table(table.set_column(table.num_columns - 1, name, column), sink)
-        data = sink.getvalue()
-    elif suffix != "parquet" and rng.random() < 0.1:
-        data += rng.choice(hostile.JSON_LINES if suffix == "jsonl" else hostile.CSV_LINES) + b"\n"
-    target = path.with_suffix(f".{suffix}")
-    target.write_bytes(damaged(rng, data) if rng.random() < 0.3 else data)
-    return target
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) or value is None else json.dumps(value)
-
-
 MAKERS = {
     parquet_case: 32,
     jsonl_case: 20,
@@ -357,6 +306,5 @@ MAKERS = {
     path_case: 8,
     folder_case: 4,
     rerun_case: 4,
-    numbers_case: 13,
 }
-"""How many of a hundred inputs are of each kind."""
+"""How often inputs are of each kind."""

@@ -16,7 +16,6 @@ TEXTS = _LISTS["texts"]
 COLUMN_NAMES = _LISTS["column_names"]
 FILE_NAMES = [*_LISTS["file_names"], os.fsdecode(b"\xff")]
 JSON_VALUES = _LISTS["json_values"]
-NUMBERS = _LISTS["numbers"]
 BROKEN_UTF8, JSON_LINES, CSV_LINES = (
     [text.encode("latin-1") for text in _LISTS[name]]
     for name in ("broken_utf8", "json_lines", "csv_lines")

@@ -66,10 +66,3 @@ def test_baselines_count_the_words_of_the_text_as_written(tokenized):
     for same in (scores.iloc[[0, 1, 4]], scores.iloc[[2, 3]]):
         np.testing.assert_array_equal(same, same.iloc[[0] * len(same)])
     assert scores["coverage"][0] == 1.0
-
-
-def test_other_languages_are_counted_as_they_stand():
-    scores = score_texts(
-        ["Ce n ' t est pas", "don 't"], sources=["x", "y"], metrics=["length"], language="fr"
-    )
-    assert scores["length"].to_pylist() == [5.0, 2.0]

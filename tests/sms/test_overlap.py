@@ -12,15 +12,15 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from sms.overlap import (
     Overlap,
+    number,
     number_ngrams,
     rouge_l,
     rouge_lsum,
     rouge_n,
+    rouge_tokens,
     rouge_w,
 )
-from sms.overlap_kernels import number
 from sms.ragged import Ragged
-from sms.rouge import rouge_tokens
 
 ATOL = 1e-12
 """Both sides divide the same small integers; only the last digits may differ."""
