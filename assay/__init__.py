@@ -28,9 +28,11 @@ from assay._verbs import (
     train,
 )
 from sms.reward import Reward
+from sms.scorers import SentenceMover
 
 __all__ = [
     "Reward",
+    "SentenceMover",
     "compare",
     "correlate",
     "encoders",

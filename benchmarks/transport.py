@@ -3,9 +3,11 @@
 On one thread. Problems are pairs of 300-dimensional Gaussian points with about 40 % of the points
 shared and integer weights from 1 to 3. All contenders get the same problems:
 
-- `mover_costs` in one call ("vectors"); `cdist` and `ot.emd2` in a loop; gensim's `wmdistance` in a
-  loop, on texts that repeat a word by its weight;
-- from cost matrices, which it has to be given: pyemd in a loop, on the union of the points.
+- from cost matrices: `exact_transport_batch` in one call, with counts as weights ("matrices") and
+  with the floats that the peers get ("floats"); `ot.emd2`, and the C++ solver under it (`emd_c`),
+  in a loop; pyemd in a loop, on the union of the points, as it needs;
+- from vectors: `mover_costs` in one call; `cdist` and `ot.emd2` in a loop; gensim's
+  `wmdistance` in a loop, on texts that repeat a word by its weight.
 """  # noqa: D400  (a question)
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from functools import cached_property, partial
 
 import numpy as np
 import ot
+from ot.lp._network_simplex import emd_c
 from scipy.spatial.distance import cdist
 from timing import Rounds, begin, finish, interleave, say, short
 
 from sms.ragged import Ragged
-from sms.transport import Clouds, mover_costs
+from sms.transport import Clouds, exact_transport_batch, mover_costs
 from sms.transport_kernels import WORDS
 
 try:
@@ -63,6 +66,7 @@ FEWEST, MOST, MOST_OF_PEERS = 60, 60_000, 1_000
 """Bounds of the number of problems in a round; the peers get the first ones of them."""
 LARGE_CELLS, FEWEST_LARGE = 1_000_000, 2
 """Problems of more cells take up to a second, and a round has only so many."""
+MAX_ITERATIONS = 1_000_000
 EXACT_RTOL = 1e-9
 """Two exact solvers in float64 agree so well."""
 FLOAT32_RTOL = 1e-4
@@ -91,6 +95,22 @@ class Problems:
         return sides[0], sides[1]
 
     @cached_property
+    def counts(self) -> tuple[Ragged, Ragged]:
+        """Integer weights of all rows and columns; each side times the sum of the other one."""
+        one, other = (self.clouds.weights.take(clouds) for clouds in (self.left, self.right))
+        sums = [np.add.reduceat(side.values, side.offsets[:-1]) for side in (one, other)]
+        return (
+            Ragged(one.values * np.repeat(sums[1], one.lengths), one.offsets),
+            Ragged(other.values * np.repeat(sums[0], other.lengths), other.offsets),
+        )
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Sum of the integer weights of each problem, shape (n_problems,)."""
+        counts, _ = self.counts
+        return np.add.reduceat(counts.values, counts.offsets[:-1])
+
+    @cached_property
     def vectors(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Points of the peers' problems, float32."""
         members = self.clouds.members
@@ -104,6 +124,21 @@ class Problems:
         """Weights of the peers' problems."""
         a, b = self.weights
         return [(a[p].copy(), b[p].copy()) for p in range(self.n_peer)]
+
+    @cached_property
+    def matrices(self) -> np.ndarray:
+        """All cost matrices, one after the other."""
+        members = self.clouds.members
+        found = [
+            cdist(self.points[members[i]], self.points[members[j]]).ravel()
+            for i, j in zip(self.left, self.right, strict=True)
+        ]
+        return np.concatenate(found)
+
+    @cached_property
+    def peer_matrices(self) -> list[np.ndarray]:
+        """The peers' cost matrices, C-contiguous as both want them."""
+        return [cdist(x, y) for x, y in self.vectors]
 
     @cached_property
     def unions(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -148,8 +183,32 @@ def make_problems(
     return Problems(points, clouds, 2 * pairs, 2 * pairs + 1, n_peer)
 
 
+def from_matrices(problems: Problems) -> np.ndarray:
+    a, b = problems.counts
+    return exact_transport_batch(a, b, problems.matrices, threads=1) / problems.totals
+
+
+def from_matrices_and_floats(problems: Problems) -> np.ndarray:
+    a, b = problems.weights
+    return exact_transport_batch(a, b, problems.matrices, threads=1)
+
+
 def from_vectors(problems: Problems) -> np.ndarray:
     return mover_costs(problems.clouds, problems.left, problems.right, WORDS, threads=1)[:, 0]
+
+
+def emd2(problems: Problems) -> list[float]:
+    return [
+        ot.emd2(a, b, matrix)
+        for (a, b), matrix in zip(problems.shares, problems.peer_matrices, strict=True)
+    ]
+
+
+def emd_c_directly(problems: Problems) -> list[float]:
+    return [
+        emd_c(a, b, matrix, MAX_ITERATIONS, 1)[1]
+        for (a, b), matrix in zip(problems.shares, problems.peer_matrices, strict=True)
+    ]
 
 
 def cdist_and_emd2(problems: Problems) -> list[float]:
@@ -179,7 +238,12 @@ def measure(n: int, m: int, n_rounds: int, n_points: int, seed: int) -> tuple[Ro
     n_problems = int(np.clip(CELLS_PER_ROUND // (n * m), fewest, MOST))
     n_points = max(n_points, n + m)
     problems = make_problems(n, m, n_problems, n_points, np.random.default_rng(seed))
-    peers = {"cdist + emd2": cdist_and_emd2}
+    ours = {
+        "matrices": from_matrices,
+        "floats": from_matrices_and_floats,
+        "vectors": from_vectors,
+    }
+    peers = {"emd2": emd2, "emd_c": emd_c_directly, "cdist + emd2": cdist_and_emd2}
     tolerance = dict.fromkeys(peers, EXACT_RTOL)
     if KeyedVectors is not None:
         peers["gensim"] = make_gensim(problems)
@@ -187,12 +251,14 @@ def measure(n: int, m: int, n_rounds: int, n_points: int, seed: int) -> tuple[Ro
     if pyemd_emd is not None:
         peers["pyemd"] = pyemd
         tolerance["pyemd"] = 1e-5  # it rounds distances to integers
-    costs = from_vectors(problems)
+    costs = from_matrices(problems)
+    for work in (from_matrices_and_floats, from_vectors):
+        np.testing.assert_allclose(work(problems), costs, rtol=EXACT_RTOL)
     for name, peer in peers.items():
         np.testing.assert_allclose(
             peer(problems), costs[: problems.n_peer], rtol=tolerance[name], err_msg=name
         )
-    contenders = {"vectors": (partial(from_vectors, problems), n_problems)}
+    contenders = {name: (partial(work, problems), n_problems) for name, work in ours.items()}
     contenders |= {name: (partial(work, problems), problems.n_peer) for name, work in peers.items()}
     # every contender has just run: that was the warm-up
     return interleave(contenders, n_rounds, warm_up=False), n_problems, problems.n_peer
@@ -202,10 +268,13 @@ def row_of(size: str, rounds: Rounds) -> dict[str, object]:
     """Return what `--json` says of one size."""
     row: dict[str, object] = {
         "size": size,
+        "vs_emd2": rounds.times_faster("matrices", "emd2").median,
+        "vs_emd_c": rounds.times_faster("matrices", "emd_c").median,
         "packed_vs_cdist_emd2": rounds.times_faster("vectors", "cdist + emd2").median,
+        "vs_emd_c_float_weights": rounds.times_faster("floats", "emd_c").median,
     }
     if "pyemd" in rounds.seconds:
-        row["vs_pyemd"] = rounds.times_faster("vectors", "pyemd").median
+        row["vs_pyemd"] = rounds.times_faster("matrices", "pyemd").median
     if "gensim" in rounds.seconds:
         row["packed_vs_gensim"] = rounds.times_faster("vectors", "gensim").median
     row["microseconds"] = {
@@ -229,9 +298,11 @@ def print_times(names: list[str], measured: dict[str, Rounds]) -> None:
 
 def print_ratios(rows: list[dict[str, object]]) -> None:
     say("\nTimes faster: median of the ratios of each round")
-    say(f"{'size':>8}{'vectors / cdist + emd2':>24}")
+    heads = ("matrices / emd2", "matrices / emd_c", "vectors / cdist + emd2")
+    say(f"{'size':>8}" + "".join(f"{head:>24}" for head in heads))
     for row in rows:
-        say(f"{row['size']!s:>8}{short(float(row['packed_vs_cdist_emd2'])):>24}")
+        found = [float(row[key]) for key in ("vs_emd2", "vs_emd_c", "packed_vs_cdist_emd2")]
+        say(f"{row['size']!s:>8}" + "".join(f"{short(ratio):>24}" for ratio in found))
 
 
 def main() -> None:

@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sms.config import ScoringConfig
     from sms.explaining import explain
+    from sms.scorers import SentenceMover
     from sms.scoring import SummaryScorer, score_texts
+    from sms.transport import exact_transport, exact_transport_batch
 
 __all__ = [
     "ScoringConfig",
+    "SentenceMover",
     "SummaryScorer",
+    "exact_transport",
+    "exact_transport_batch",
     "explain",
     "score_texts",
 ]
 
 _HOMES = {
+    "SentenceMover": "sms.scorers",
     "ScoringConfig": "sms.config",
     "SummaryScorer": "sms.scoring",
     "score_texts": "sms.scoring",
+    "exact_transport": "sms.transport",
+    "exact_transport_batch": "sms.transport",
     "explain": "sms.explaining",
 }
 

@@ -7,17 +7,25 @@ are not those of `sms`, which encodes sentences. `bertscore` uses the model of `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
+from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
 from sms.model_tables import find_model
 from sms.ragged import Pairs
+from sms.sentences import SENTENCE_END
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -26,23 +34,40 @@ KEPT_TOKENS = 65_536
 """Tokens whose vectors are in memory at once, 256 MiB of a model of 1,024 dimensions."""
 
 
-def layer_of(table: Mapping[str, Any]) -> int | None:
-    """Read the one setting of a table [models.ALIAS], the layer of the vectors, 0 for embeddings.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertScoreSettings:
+    """The settings of a table [models.ALIAS] for BERTScore."""
 
-    By default it is that of the authors' library, or the last one.
-    """
-    layer = table.get("layer")
-    if unknown := [name for name in table if name != "layer"]:
-        raise ValueError(f"a model for {NAME} has no setting `{unknown[0]}`; there is layer")
-    if layer is not None and (not isinstance(layer, int) or isinstance(layer, bool)):
-        raise ValueError(f"`layer` must be of kind int, got {layer!r}")
-    return layer
+    layer: int | None = None
+    """Layer of the vectors, 0 for the embeddings; by default that of the library, or the last."""
+    idf: str | None = None
+    """Text file, one text a line, whose rare tokens weigh more; without it all weigh the same."""
+    baseline: str | None = None
+    """The library's file for this model, `rescale_baseline/LANGUAGE/MODEL.tsv`: scores are
+    rescaled so that its mean of unrelated texts is 0."""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
+        """Read a table; raises `ValueError` if a setting is unknown or of the wrong kind."""
+        kinds = {"layer": int, "idf": str, "baseline": str}
+        for name, value in table.items():
+            if name not in kinds:
+                raise ValueError(
+                    f"a model for {NAME} has no setting `{name}`; there are {', '.join(kinds)}"
+                )
+            if not isinstance(value, kinds[name]) or value is True:
+                raise ValueError(f"`{name}` must be of kind {kinds[name].__name__}, got {value!r}")
+        return cls(**table)
+
+
+_models: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+"""Forward passes that are in use: several settings of one layer of a model share it."""
 
 
 class TokenAligner:
-    """A model, and the precision, recall and F of texts by their tokens' vectors."""
+    """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
 
-    def __init__(self, path: str, layer: int | None, runtime: EncoderRuntime) -> None:
+    def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
         from sms.encoders import hugging_face as hf
         from sms.encoders.batches import Batches
         from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
@@ -55,20 +80,46 @@ class TokenAligner:
         machine = Machine.choose(runtime)
         self._tokenizer = hf.load_tokenizer(folder)
         config = hf.load_config(folder)
-        if layer is None:
-            layer = data_tables("bertscore_layers").get(name)
+        known = data_tables("bertscore_layers").get(name)
+        layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
         choice = LayerChoice.parse(chosen, int(config.num_hidden_layers))
-        self._model = hf.token_model(hf.load_model(folder), self._tokenizer, choice, machine)
+        key = (model_hash, choice, runtime)
+        if (model := _models.get(key)) is None:
+            model = hf.token_model(hf.load_model(folder), self._tokenizer, choice, machine)
+            _models[key] = model
+        self._model = model
         self._max_tokens = hf.longest_sequence(config, self._tokenizer)
         # As the library reads the first word of a text for models with byte-level pieces.
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
         block_tokens = BLOCK_TOKENS[machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
-        self.content_hash = model_hash
-        signature = f"{name}|layer:{choice.highest}|hash:{model_hash[:12]}|idf:no"
-        self.signature = signature + machine.signature
+        hashes, weighting = self._read_weighting(settings, choice.highest)
+        self.content_hash = "+".join([model_hash, *hashes])
+        parts = [name, f"layer:{choice.highest}", f"hash:{model_hash[:12]}", *weighting]
+        self.signature = "|".join(parts) + machine.signature
         self._n_cut = 0
+
+    def _read_weighting(
+        self, settings: BertScoreSettings, layer: int
+    ) -> tuple[list[str], list[str]]:
+        """Read how tokens weigh and what unrelated texts score; return hashes and signatures."""
+        self._baseline = np.zeros(3)
+        self._idf: dict[int, float] | None = None
+        hashes, weighting = list[str](), ["idf:no"]
+        if settings.idf:
+            file = Path(settings.idf).expanduser()
+            lines = file.read_text("utf-8").splitlines()
+            self._idf = idf_of(self._cut(line)[0] for line in lines)
+            self._unseen = math.log(len(lines) + 1)
+            hashes.append(hash_of_files([file])[:12])
+            weighting = [f"idf:{hashes[-1]}"]
+        if settings.baseline:
+            file = Path(settings.baseline).expanduser()
+            self._baseline = read_baseline(file, layer)
+            hashes.append(hash_of_files([file])[:12])
+            weighting.append(f"baseline:{hashes[-1]}")
+        return hashes, weighting
 
     def _cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
@@ -77,6 +128,10 @@ class TokenAligner:
         if len(ids) <= self._max_tokens:
             return ids, False
         return cut(truncation=True, max_length=self._max_tokens)["input_ids"], True
+
+    def _are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
+        """Tell whether two texts have equal tokens, or both have unknown ones only."""
+        return ids == others or {*ids, *others} <= set(self._tokenizer.all_special_ids)
 
     def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
         """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
@@ -125,10 +180,8 @@ class TokenAligner:
         self._fill(similarities, pairs, order[first:], cut)
         read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
         is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
-        # equal tokens, or on both sides unknown ones only
-        unknown = set(self._tokenizer.all_special_ids)
-        is_same = np.array([a == b or {*a, *b} <= unknown for (a, _), (b, _) in read], dtype=bool)
-        return similarities, is_cut, is_same & ~is_cut
+        is_same = np.array([self._are_same(a[0], b[0]) for a, b in read], dtype=bool)
+        return (similarities - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
 
     def _fill(
         self,
@@ -141,18 +194,23 @@ class TokenAligner:
         numbers = np.unique(pairs[rows]).tolist()
         encoded = self._vectors([cut[k][0] for k in numbers])
         vectors = dict(zip(numbers, encoded, strict=True))
-        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
-        weights = {}
-        for k in numbers:  # special tokens only stand to be matched
-            own = np.array([0.0 if token in special else 1.0 for token in cut[k][0]])
-            with np.errstate(invalid="ignore"):
-                weights[k] = own / own.sum()  # NaN, and so no score, where nothing weighs
+        weights = {k: self._weights(cut[k][0]) for k in numbers}
         for row in rows.tolist():
             a, b = pairs[row].tolist()
             similarity = vectors[a] @ vectors[b].T
             precision = similarity.amax(dim=1).double().cpu().numpy() @ weights[a]
             recall = similarity.amax(dim=0).double().cpu().numpy() @ weights[b]
             similarities[row] = precision, recall, 2 * precision * recall / (precision + recall)
+
+    def _weights(self, ids: Sequence[int]) -> np.ndarray:
+        """Return the share of each token; special ones only stand to be matched."""
+        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
+        if self._idf is None:
+            weights = np.array([0.0 if token in special else 1.0 for token in ids])
+        else:
+            weights = np.array([self._idf.get(token, self._unseen) for token in ids])
+        with np.errstate(invalid="ignore"):
+            return weights / weights.sum()  # NaN, and so no score, where nothing weighs
 
 
 class BertScore(Metric):
@@ -167,7 +225,7 @@ class BertScore(Metric):
             rest, against = name, ""
         base, _, named = rest.partition("@")
         path, table = (MINILM, {}) if not named else find_model(named, models)
-        layer_of(table)
+        BertScoreSettings.of(table)
         columns: tuple[str, ...] = (name,)
         if base == self.name:
             columns = tuple(f"{base}{part}{name[len(base) :]}" for part in PARTS)
@@ -181,7 +239,7 @@ class BertScore(Metric):
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> TokenAligner:
         """Load the model."""
-        return TokenAligner(path, layer_of(request.options), runtime)
+        return TokenAligner(path, BertScoreSettings.of(request.options), runtime)
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Name model, layer and weights of tokens."""
@@ -189,34 +247,61 @@ class BertScore(Metric):
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
-        self.score(request, batch)
+        self._found(request, batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores; of several references the highest of each, as in the library."""
-        return batch.once((BertScore, request.name), partial(self._scores, request, batch))
+        return self._found(request, batch)
 
-    def _scores(self, request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
-        (side,) = request.sides
-        of: Pairs = batch.pairs[side]
-        texts, has_words = batch.plain
-        is_read = has_words[of.candidate] & has_words[of.other]
-        distinct, place = np.unique(
-            np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
-        )
-        scores, is_cut, is_same = batch.setting.models[request.name].scores(texts, distinct)
-        shares, flags = np.full((is_read.size, 3), np.nan), np.zeros((2, is_read.size), dtype=bool)
-        shares[is_read], flags[:, is_read] = scores[place], np.stack([is_cut, is_same])[:, place]
-        named = request.name.partition(":")[0].partition("@")[2] or MINILM
-        is_same = batch.only_the_same_to(request.name, of, flags[1])
-        is_copied = of.any(of.candidate == of.other).astype(np.float64)
-        certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
-        joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
-        whole = len(request.columns) == len(PARTS)
-        asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
-        columns = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
-        (cut,) = request.metric.companions_of(request)
-        columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
-        return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
+    def _found(self, request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
+        return batch.once((BertScore, request.name), partial(_score, request, batch))
+
+
+def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
+    (side,) = request.sides
+    of: Pairs = batch.pairs[side]
+    texts = [(text or "").replace(SENTENCE_END, " ") for text in batch.strings.to_pylist()]
+    has_words = batch.texts.text_sentences.expand(batch.texts.lower_words).lengths > 0
+    is_read = has_words[of.candidate] & has_words[of.other]
+    distinct, place = np.unique(
+        np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
+    )
+    scores, is_cut, is_same = batch.setting.models[request.name].scores(texts, distinct)
+    shares, flags = np.full((is_read.size, 3), np.nan), np.zeros((2, is_read.size), dtype=bool)
+    shares[is_read], flags[:, is_read] = scores[place], np.stack([is_cut, is_same])[:, place]
+    named = request.name.partition(":")[0].partition("@")[2] or MINILM
+    is_same = batch.only_the_same_to(request.name, of, flags[1])
+    is_copied = of.any(of.candidate == of.other).astype(np.float64)
+    certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
+    joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
+    whole = len(request.columns) == len(PARTS)
+    asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
+    columns = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
+    (cut,) = request.metric.companions_of(request)
+    columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
+    return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
+
+
+def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:
+    """Weigh tokens by -log of the share of texts with them, each count plus 1 (equation 5)."""
+    counts: Counter[int] = Counter()
+    n_texts = 0
+    for ids in texts:
+        n_texts += 1
+        counts.update(set(ids))
+    return {token: math.log((n_texts + 1) / (count + 1)) for token, count in counts.items()}
+
+
+def read_baseline(path: Path, layer: int) -> np.ndarray:
+    """Read the row of a layer of the library's file: precision, recall, F of unrelated texts."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = {int(row["LAYER"]): row for row in csv.DictReader(file)}
+        return np.array([float(rows[layer][name]) for name in "PRF"])
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"`baseline` must be a file of LAYER,P,R,F with layer {layer}, got {path} ({error!r})"
+        ) from error
 
 
 BERTSCORE = BertScore(

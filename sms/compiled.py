@@ -20,7 +20,6 @@ from typing import Any
 
 import numba
 
-from sms.naming import cache_folder
 from sms.processors import n_processors
 
 SUMS = {"reassoc", "contract", "nsz"}
@@ -39,7 +38,7 @@ def kernel(
     options |= {"no_cpython_wrapper": inner, "no_cfunc_wrapper": inner}
 
     def compile_later(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-        chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernels_folder())
+        chosen, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_folder())
         try:
             return numba.njit(cache=True, nogil=True, **options)(function)
         finally:
@@ -49,7 +48,7 @@ def kernel(
 
 
 @functools.cache
-def kernels_folder() -> Path:
+def cache_folder() -> Path:
     """Return the folder of the compiled code of exactly these sources.
 
     Machine code contains the kernels it calls, which may live in other files: the folder's name is
@@ -61,18 +60,18 @@ def kernels_folder() -> Path:
     name = f"kernels-{sources.hexdigest()}"
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR) / name
-    for find in (lambda: Path(__file__).parent / "__pycache__", cache_folder):
-        with suppress(OSError, RuntimeError):  # not writable, or no home
-            base = find()
-            base.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=base):
-                return base / name
+    bases = [Path(__file__).parent / "__pycache__"]
+    with suppress(RuntimeError):  # no home
+        bases.append(Path.home() / ".cache" / "assay")
+    for base in bases:
+        if _is_writable(base):
+            return base / name
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
 def is_compiled() -> bool:
     """Say whether any process has compiled something of these sources before."""
-    return next(kernels_folder().rglob("*.nbi"), None) is not None
+    return next(cache_folder().rglob("*.nbi"), None) is not None
 
 
 def available_threads() -> int:
@@ -108,3 +107,12 @@ def _forget_threads() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -1,7 +1,7 @@
 """A metric as a reward for training a summariser, as Clark et al. (2019, section 5) use it.
 
 Here is the reward of texts, and how the arguments of TRL's trainers are read. Training is not
-here.
+here, and neither is a reward that runs in another process (`pipelines.remote_reward`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sms.naming import several
+from sms.scorers import Scorer
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from sms.config import ScoringConfig
     from sms.metric import MetricRequest
 
 # What takes a moment to import is imported when a reward is made.
@@ -38,31 +41,54 @@ class Reward:
     last message of the assistant counts) and the data set's columns. It reads `references` or
     `sources` and ignores all others.
 
-    A candidate without a word (a policy will write some) gets `undefined`, never NaN, of which TRL
-    makes an advantage of 0, so that an empty text goes unpunished. Where it is the reference that
-    has no word, all candidates of the group get the same value, so that no advantage comes of it.
+    **Sums.** `"sms + .5*rouge2_f:source - .1*repetition"`, or the same as a mapping from metric to
+    weight, is one reward; TRL's log has the mean of each part. A reward alone is gamed: a policy
+    finds what the metric does not see. A second part that sees it holds the policy back.
+
+    **Never NaN.** A candidate without a word (a policy will write some) gets `undefined`, by
+    default the worst reward: of a NaN TRL makes an advantage of 0 or a reward of 0, so that an
+    empty text goes unpunished. Where it is the reference that has no word, all candidates of the
+    group get the same value, so that no advantage comes of it.
+
+    **Cost.** A call encodes the distinct sentences that the encoder does not remember (nearly all
+    of the time on a CPU) and then solves one small transport problem per candidate. Remembered
+    embeddings take up to 256 MiB per encoder. A pickled reward takes no weights along and loads
+    them again when it is first called.
 
     Parameters
     ----------
-    metric : str
-        A column of `assay metrics`, such as `sms` or `rougeL_f`, or a sum of several, such as `sms
-        + .5*rouge2_f:source - .1*repetition`.
+    metric : str, mapping of str to float, or Scorer
+        A column of `assay metrics`, such as `sms`, `cosine@all`, `rougeL_f`, `sms:source`,
+        `reffree@news`, `length`; a sum of several, with a space on either side of + and -; or any
+        scorer with one column, such as `reffree.load_scorer` returns.
     encoder : str or sequence of str
-        As in `assay encoders`; several for `cosine@all`.
+        As in `assay encoders`; several for `cosine@all`. Not for a scorer.
     undefined : float, optional
         Reward where some part has nothing to score, finite; the lower bound by default.
-    multi_reference, language, precision, models
-        As in `sms.config.ScoringConfig`.
+    bounds : (float, float), optional
+        Lowest and highest value of a scorer; metrics and trained scorers know their own.
+    multi_reference : {"best", "mean", "first"}
+    language : str
+        Language of the texts, as in `sms.languages`.
+    precision : {"auto", "fp32", "bf16", "fp16"}
+        What the encoder computes in; `auto` is fp32 on a CPU and bf16 on a GPU. A reward can do
+        with bf16, which is faster on processors that have it.
     batch_rows : int
         Longer calls are cut into batches of so many rows.
-    threads, device
-        As in `sms.scoring.SummaryScorer`.
+    models : mapping, optional
+        By alias the model of a likelihood or pair and its settings, as in `assay score`.
+    threads : int, optional
+        Threads of the compiled kernels and the encoders; all by default.
+    device : {"auto", "cpu", "cuda"}
+        Where the encoder runs. `auto` takes the learner's GPU if there is one.
 
     Raises
     ------
     ValueError
         If a metric is unknown or has several columns, a reward without a lower bound has no
         `undefined`, or an option is wrong.
+    TypeError
+        If it is neither a name nor such a scorer.
 
     Examples
     --------
@@ -78,10 +104,11 @@ class Reward:
 
     def __init__(
         self,
-        metric: str = "sms",
+        metric: str | Mapping[str, float] | Scorer = "sms",
         *,
         encoder: str | Sequence[str] = "minilm",
         undefined: float | None = None,
+        bounds: tuple[float, float] | None = None,
         multi_reference: str = "best",
         language: str = "en",
         precision: str = "auto",
@@ -90,36 +117,39 @@ class Reward:
         threads: int | None = None,
         device: str = "auto",
     ) -> None:
-        from sms.config import ScoringConfig
-        from sms.scoring import SummaryScorer
-
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self.weights, named = weights_of(metric), several(encoder)
-        self.column = written(self.weights)
-        config = ScoringConfig(
-            metrics=tuple(self.weights),
-            encoders={f"encoder{k}": spec for k, spec in enumerate(named, 1)},
-            multi_reference=multi_reference,
-            language=language,
-            precision=precision,
-            models=models or {},
-        )
-        if len(named) > 1 and not any(request.is_average for request in config.requests):
-            raise ValueError(
-                f"`encoder` must be one for {self.column!r}, got {len(named)}; `cosine@all` takes "
-                "several"
+        self._load: Callable[[], Scorer] | None = None  # of a metric's scorer
+        self.higher_is = "better"
+        if isinstance(metric, str | Mapping):
+            self.weights = weights_of(metric)
+            config = _config_of(
+                self.weights,
+                encoder,
+                multi_reference=multi_reference,
+                language=language,
+                precision=precision,
+                models=models or {},
             )
-        for request in config.requests:
-            if len(request.columns) > 1:
-                names = ", ".join(request.columns)
-                raise ValueError(f"a reward must be one column, got {names}; name one of them")
-        self.scorer = SummaryScorer(config, threads, device=device)
-        is_alone = list(self.weights.values()) == [1.0]
-        meaning = config.requests[0].metric.higher_is if is_alone else "better"
-        self.higher_is = meaning.partition(",")[0]
-        self.bounds = _bounds_of_sum(config.requests, self.weights)
+            columns = [_only_column(request.columns) for request in config.requests]
+            bounds = _bounds_of_sum(config.requests, self.weights)
+            if list(self.weights.values()) == [1.0]:
+                self.higher_is = config.requests[0].metric.higher_is.partition(",")[0]
+            from sms.scoring import SummaryScorer
+
+            self._load = partial(SummaryScorer, config, threads, device=device)
+            scorer: Scorer = self._load()
+        else:
+            scorer = _checked_scorer(metric)
+            columns = [_only_column(scorer.score_fields)]
+            self.weights = dict.fromkeys(columns, 1.0)
+            bounds = bounds or getattr(scorer, "bounds", None) or (-math.inf, math.inf)
+        self._scorer: Scorer | None = scorer
+        self.column = written(self.weights)
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"`bounds` must be a lower and a higher value, got {bounds}")
+        self.bounds = bounds
         """Lowest and highest reward, `undefined` aside; infinite where there is none."""
         self.undefined = self.bounds[0] if undefined is None else undefined
         """Reward where there is nothing to score."""
@@ -133,10 +163,18 @@ class Reward:
         self._counts: Counter[str] = Counter(rewards=0, undefined=0)
 
     @property
+    def scorer(self) -> Scorer:
+        """The scorer behind it, loaded if this reward comes out of a pickle."""
+        if self._scorer is None:
+            assert self._load is not None, "a foreign scorer is in its pickle"  # noqa: S101
+            self._scorer = self._load()
+        return self._scorer
+
+    @property
     def signature(self) -> str:
-        """Metric, parameters and versions as one string."""
-        signatures = self.scorer.signatures
-        return written({signatures[name]: weight for name, weight in self.weights.items()})
+        """Metric, parameters and versions as one string; the column's name for a foreign scorer."""
+        signatures: Mapping[str, str] = getattr(self.scorer, "signatures", {})
+        return written({signatures.get(name, name): w for name, w in self.weights.items()})
 
     def __call__(
         self,
@@ -153,13 +191,19 @@ class Reward:
         Parameters
         ----------
         candidates : sequence of str
-            Or as `completions`, the name that TRL gives them, texts or lists of messages.
+            Or as `completions`, the name that TRL gives them.
         references, sources : sequence of str or of list of str
             What the metric compares with, as many as candidates.
+        completions : sequence of str or of list of messages
         log_metric : callable, optional
             Told the mean of each part of a sum, without its weight; TRL hands one over.
         **_columns
             Whatever else TRL hands over; not read.
+
+        Returns
+        -------
+        list of float
+            One per candidate.
 
         Raises
         ------
@@ -169,10 +213,19 @@ class Reward:
         texts = candidate_texts(candidates, completions)
         parts = self.parts(texts, references=references, sources=sources)
         if log_metric is not None and len(parts) > 1:
-            for name, values in parts.items():
-                if (finite := values[abs(values) < math.inf]).size:
-                    log_metric(f"reward/{name}", float(finite.mean()))
+            for name, mean in means_of(parts).items():
+                log_metric(f"reward/{name}", mean)
         return self.combined(parts)
+
+    def score(
+        self,
+        candidates: Sequence[str | None],
+        *,
+        references: Against = None,
+        sources: Against = None,
+    ) -> list[float]:
+        """Return the reward of each text, as `__call__` does; no other keyword is accepted."""
+        return self.combined(self.parts(candidates, references=references, sources=sources))
 
     def parts(
         self,
@@ -218,6 +271,9 @@ class Reward:
         """Return how many rewards there were, how many undefined, and what the encoders did."""
         return {**self._counts, **self.scorer.counters()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({} if self._load is None else {"_scorer": None})
+
 
 def candidate_texts(
     candidates: Sequence[Completion] | None, completions: Sequence[Completion] | None
@@ -249,16 +305,19 @@ def _text_of(completion: Completion) -> str | None:
     raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
 
 
-def weights_of(metric: str) -> dict[str, float]:
+def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:
     """Read a sum of metrics, each with its weight, such as `s+wms + .5*rougeL_f - repetition`.
 
     Raises `ValueError` if a term is no metric with or without a number before it, a weight is 0 or
     not finite, or a metric stands twice.
     """
-    terms = ["+", *re.split(r"\s+([+-])\s+", metric.strip())]
-    pairs = [_term(*each) for each in zip(terms[::2], terms[1::2], strict=True)]
+    if isinstance(metric, str):
+        terms = ["+", *re.split(r"\s+([+-])\s+", metric.strip())]
+        pairs = [_term(*each) for each in zip(terms[::2], terms[1::2], strict=True)]
+    else:
+        pairs = [(name, float(weight)) for name, weight in metric.items()]
     weights = dict(pairs)
-    if len(weights) < len(pairs):
+    if len(weights) < len(pairs) or not weights:
         raise ValueError(f"a reward must name each metric once, got {metric!r}")
     for name, weight in weights.items():
         if not weight or not math.isfinite(weight):
@@ -286,6 +345,32 @@ def written(weights: Mapping[str, float]) -> str:
     return " ".join(terms).removeprefix("+ ")
 
 
+def means_of(parts: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Average each part where it is defined; one that never is has no mean."""
+    import numpy as np
+
+    finite = {name: values[np.isfinite(values)] for name, values in parts.items()}
+    return {name: float(values.mean()) for name, values in finite.items() if values.size}
+
+
+def _config_of(
+    weights: Mapping[str, float],
+    encoder: str | Sequence[str],
+    **options: Any,  # noqa: ANN401
+) -> ScoringConfig:
+    from sms.config import ScoringConfig
+
+    named = several(encoder)
+    encoders = {f"encoder{k}": spec for k, spec in enumerate(named, 1)}
+    config = ScoringConfig(metrics=tuple(weights), encoders=encoders, **options)
+    if len(named) > 1 and not any(request.is_average for request in config.requests):
+        raise ValueError(
+            f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "
+            "several"
+        )
+    return config
+
+
 def _bounds_of_sum(
     requests: Sequence[MetricRequest], weights: Mapping[str, float]
 ) -> tuple[float, float]:
@@ -296,3 +381,22 @@ def _bounds_of_sum(
         weight = weights[request.name]
         ends.append(sorted((weight * lowest, weight * highest)))
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+
+def _checked_scorer(scorer: Scorer) -> Scorer:
+    needed = ("input_columns", "score_fields", "prepare", "compare", "counters")
+    if missing := [name for name in needed if not hasattr(scorer, name)]:
+        raise TypeError(
+            "`metric` must be the name of a metric, such as 'sms', or a scorer of batches "
+            "(`SummaryScorer`, or what `reffree.load_scorer` returns), got "
+            f"{type(scorer).__name__}, which has no {', '.join(f'`{name}`' for name in missing)}"
+        )
+    return scorer
+
+
+def _only_column(columns: Sequence[str]) -> str:
+    if len(columns) != 1:
+        raise ValueError(
+            f"a reward must be one column, got {', '.join(columns) or 'none'}; name one of them"
+        )
+    return columns[0]

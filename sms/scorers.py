@@ -1,12 +1,21 @@
-"""What a scorer is: rows in, columns of scores out."""
+"""What a scorer is: rows in, columns of scores out; and mover's similarity of lists of texts.
+
+Unlike a run over files, which gives a text that cannot be scored a null and a status, it raises: a
+list has no place for a status. `scoring.score_texts` returns both, under any metrics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
+    from sms.scoring import Against, Candidate
+
+# What takes a moment to import is imported when a scorer is made.
 
 
 class Scorer(Protocol):
@@ -34,3 +43,95 @@ class Scorer(Protocol):
 
     def counters(self) -> Mapping[str, int]:
         """Return what was done so far by name, as numbers that may be added up."""
+
+
+class SentenceMover:
+    """Word or sentence mover's similarity (Clark, Celikyilmaz and Smith 2019).
+
+    Parameters
+    ----------
+    kind : {"sms", "wms", "s+wms"}
+        Move sentences, words, or both.
+    encoder : str
+        As in `assay encoders`, for example `minilm` or `glove:PATH`.
+    against : {"reference", "source"}
+    multi_reference : {"best", "mean", "first"}
+    language : str
+        Of the texts, as in `sms.languages`.
+    sentences : {"split", "given"}
+        Whether texts are cut into sentences, or are lists of them.
+
+    Examples
+    --------
+    >>> mover = SentenceMover("sms")
+    >>> mover.score(["A cat sat on the mat."], ["A cat sat on the mat."])
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        kind: str = "sms",
+        *,
+        encoder: str = "minilm",
+        against: str = "reference",
+        multi_reference: str = "best",
+        language: str = "en",
+        sentences: str = "split",
+    ) -> None:
+        if kind not in ("sms", "wms", "s+wms"):
+            raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
+        from sms.config import ScoringConfig
+        from sms.scoring import SummaryScorer
+
+        config = ScoringConfig(
+            metrics=(kind if against == "reference" else f"{kind}:{against}",),
+            encoders={"encoder1": encoder},
+            multi_reference=multi_reference,
+            language=language,
+            sentences=sentences,
+        )
+        self._scorer = SummaryScorer(config)
+        self._column = config.requests[0].name
+        (self._side,) = config.requests[0].sides
+
+    @property
+    def signature(self) -> str:
+        """Metric, parameters and versions as one string."""
+        return self._scorer.signatures[self._column]
+
+    def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
+        """Return the similarity of each candidate to its reference or source.
+
+        Parameters
+        ----------
+        candidates : sequence of str
+            With `sentences="given"` of list of str, the sentences.
+        against : sequence of str or of list of str
+            References or sources, as many as candidates; a candidate with several has a list. With
+            `sentences="given"` a list of str is one text, and a list of such lists is several.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Higher is closer.
+
+        Raises
+        ------
+        ValueError
+            If a text has nothing to score, naming the first one, or lengths differ.
+        """
+        import numpy as np
+
+        from sms.scoring import to_rows
+
+        sentences, given = self._scorer.config.sentences, {self._side: against}
+        table = self._scorer.score(to_rows(candidates, sentences=sentences, **given))
+        scores = table[self._column].to_numpy()
+        if table[self._column].null_count:
+            first = int(np.flatnonzero(np.isnan(scores))[0])
+            raise ValueError(
+                f"`candidates` and what they are compared with must have words, got "
+                f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
+                "`score_texts`, which returns a status"
+            )
+        return scores

@@ -1,18 +1,123 @@
-"""The compiled loops over a batch of transport problems, and their blocks of distances."""
+"""The compiled loops over a batch of transport problems; `transport` checks what goes in."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sms.compiled import SUMS, kernel
-from sms.simplex import LARGEST, allocate, solve
+from sms.compiled import kernel
+from sms.ground_costs import (
+    SPARE_COLUMNS,
+    SPARE_ROWS,
+    bring,
+    cost_block,
+    gather,
+    padded_dimension,
+)
+from sms.simplex import LARGEST, MASS_BITS, allocate, solve
+
+MASS_RTOL = 1e-9
+"""Two masses that differ by less than this share of the larger count as equal."""
 
 WORDS, SENTENCES, JOINT = 1, 2, 4
 """The problems of a pair of texts, to be added up: words, sentences, their union."""
 
-SPARE_ROWS, SPARE_COLUMNS = 3, 2
-"""How far whole blocks reach beyond the costs that are asked for."""
-_CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
+_AHEAD = 2  # so many points after the one that is gathered are asked for
+
+
+@kernel()
+def integer_masses(a, a_offsets, b, b_offsets, masses_a, masses_b, totals, true_totals):
+    """Check the weights of every problem and fill in integer masses with equal sums.
+
+    Integers stay as they are where they fit; others are scaled, which moves no mass by more than
+    about 1e-15 of the total. Returns the first problem that breaks a rule, -1 if none does.
+    """
+    for p in range(a_offsets.size - 1):
+        first_a, end_a = a_offsets[p], a_offsets[p + 1]
+        first_b, end_b = b_offsets[p], b_offsets[p + 1]
+        sum_a = sum_b = 0.0
+        n_wrong = n_fractions = 0
+        for i in range(first_a, end_a):
+            sum_a += a[i]
+            n_wrong += not 0 < a[i] <= LARGEST
+            n_fractions += a[i] != np.floor(a[i])
+        for j in range(first_b, end_b):
+            sum_b += b[j]
+            n_wrong += not 0 < b[j] <= LARGEST
+            n_fractions += b[j] != np.floor(b[j])
+        if n_wrong or first_a == end_a or first_b == end_b:
+            return p
+        if not abs(sum_a - sum_b) <= MASS_RTOL * max(sum_a, sum_b):
+            return p
+        true_totals[p] = (sum_a + sum_b) / 2
+        bits = room_for_mass(min(end_a - first_a, end_b - first_b))
+        totals[p] = np.int64(1) << bits
+        if n_fractions == 0 and sum_a == sum_b and sum_a <= totals[p]:
+            totals[p] = np.int64(sum_a)
+            for i in range(first_a, end_a):
+                masses_a[i] = np.int64(a[i])
+            for j in range(first_b, end_b):
+                masses_b[j] = np.int64(b[j])
+        else:
+            scale_weights(a, first_a, end_a, sum_a, totals[p], masses_a)
+            scale_weights(b, first_b, end_b, sum_b, totals[p], masses_b)
+    return -1
+
+
+@kernel()
+def room_for_mass(rows):
+    """Bits of total mass that a problem with that many rows has room for."""
+    bits = MASS_BITS - 2
+    while (1 << (MASS_BITS - 2 - bits)) < 2 * rows + 2:
+        bits -= 1
+    return bits
+
+
+@kernel()
+def scale_weights(weights, first, end, total, integer_total, into):
+    """Round weights to positive integers with a given sum; the largest bears the rounding."""
+    excess = -integer_total
+    largest = first
+    for k in range(first, end):
+        into[k] = max(np.int64(np.rint(weights[k] / total * integer_total)), 1)
+        excess += into[k]
+        if into[k] > into[largest]:
+            largest = k
+    into[largest] -= excess
+
+
+@kernel()
+def solve_matrices(
+    costs, costs_as_int, cost_offsets, a, a_offsets, b, b_offsets, totals, first, last, n_most,
+    m_most, cells_most, out, plan, counts,
+):  # fmt: skip
+    (
+        scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+        below, moving, change, cycle, supplies, demands,
+    ) = allocate(n_most, m_most, cells_most)  # fmt: skip
+    start = 0 if plan.size else -1
+    for p in range(first, last):
+        n = a_offsets[p + 1] - a_offsets[p]
+        m = b_offsets[p + 1] - b_offsets[p]
+        turned = n > m  # the solver's rows are the smaller side
+        if turned:
+            _copy(b, b_offsets[p], m, supplies)
+            _copy(a, a_offsets[p], n, demands)
+            n, m, row_stride, column_stride = m, n, 1, m
+        else:
+            _copy(a, a_offsets[p], n, supplies)
+            _copy(b, b_offsets[p], m, demands)
+            row_stride, column_stride = m, 1
+        value, n_cells = solve(
+            costs, costs_as_int, cost_offsets[p], row_stride, column_stride, n, m,
+            plan, start,
+            scaled, keys, offsets_of_start, regret, cheapest, users, order, parent, flow, u, v,
+            below, moving, change, cycle, supplies, demands,
+        )  # fmt: skip
+        if turned and start >= 0:
+            for cell in range(n_cells):
+                plan[0, cell], plan[1, cell] = plan[1, cell], plan[0, cell]
+        out[p] = value / totals[p]
+        counts[p] = n_cells
 
 
 @kernel(inner=True, forceinline=True)
@@ -72,9 +177,13 @@ def solve_clouds(
                 take_i = i < i_end and (j >= j_end or members[i] <= members[j])
                 take_j = j < j_end and (i >= i_end or members[j] <= members[i])
                 if take_i:
+                    if part == 0 and i + _AHEAD < i_end:
+                        bring(word_points, members[i + _AHEAD])
                     mass_i = weights[i] * factor_x
                     i += 1
                 if take_j:
+                    if part == 0 and j + _AHEAD < j_end:
+                        bring(word_points, members[j + _AHEAD])
                     mass_j = weights[j] * factor_y
                     j += 1
                 if take_i and take_j:  # exact, since the cost is a metric
@@ -163,127 +272,3 @@ def _gather_one(word_points, sentence_points, part, row, into, at):
     if part == 0:
         return gather(word_points, row, into, at)
     return gather(sentence_points, row, into, at)
-
-
-# Blocks of Euclidean distances between two small sets of points
-
-
-@kernel()
-def padded_dimension(d):
-    """Round a dimension up to whole vectors; the padding is zero."""
-    return (d + 15) & ~15
-
-
-@kernel(fastmath=SUMS)
-def gather(points, row, into, at):
-    """Copy one point as float64 into row `at` of `into`, padded with zeros; return |point|^2."""
-    d = points.shape[1]
-    square = 0.0
-    for k in range(d):
-        value = np.float64(points[row, k])
-        into[at, k] = value
-        square += value * value
-    for k in range(d, into.shape[1]):
-        into[at, k] = 0.0
-    return square
-
-
-@kernel(inner=True, fastmath=SUMS)
-def _squared_distance(x, i, y, j, d):
-    total = 0.0
-    for k in range(d):
-        difference = x[i, k] - y[j, k]
-        total += difference * difference
-    return total
-
-
-@kernel(inner=True, fastmath=SUMS)
-def _dots_4x3(x, i, y, j, d, into):
-    # an even number of columns would be vectorised across the sums, not along the vectors,
-    # which is half as fast
-    a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = e0 = e1 = e2 = 0.0
-    for k in range(d):
-        p, q, r, s = x[i, k], x[i + 1, k], x[i + 2, k], x[i + 3, k]
-        t = y[j, k]
-        a0 += p * t
-        b0 += q * t
-        c0 += r * t
-        e0 += s * t
-        t = y[j + 1, k]
-        a1 += p * t
-        b1 += q * t
-        c1 += r * t
-        e1 += s * t
-        t = y[j + 2, k]
-        a2 += p * t
-        b2 += q * t
-        c2 += r * t
-        e2 += s * t
-    into[i, j], into[i, j + 1], into[i, j + 2] = a0, a1, a2
-    into[i + 1, j], into[i + 1, j + 1], into[i + 1, j + 2] = b0, b1, b2
-    into[i + 2, j], into[i + 2, j + 1], into[i + 2, j + 2] = c0, c1, c2
-    into[i + 3, j], into[i + 3, j + 1], into[i + 3, j + 2] = e0, e1, e2
-
-
-@kernel(inner=True, fastmath=SUMS)
-def _dots_4x1(x, i, y, j, d, into):
-    a = b = c = e = 0.0
-    for k in range(d):
-        t = y[j, k]
-        a += x[i, k] * t
-        b += x[i + 1, k] * t
-        c += x[i + 2, k] * t
-        e += x[i + 3, k] * t
-    into[i, j], into[i + 1, j], into[i + 2, j], into[i + 3, j] = a, b, c, e
-
-
-@kernel(inner=True, fastmath=SUMS)
-def _dots_2x3(x, i, y, j, d, into):
-    a0 = a1 = a2 = b0 = b1 = b2 = 0.0
-    for k in range(d):
-        p, q = x[i, k], x[i + 1, k]
-        t = y[j, k]
-        a0 += p * t
-        b0 += q * t
-        t = y[j + 1, k]
-        a1 += p * t
-        b1 += q * t
-        t = y[j + 2, k]
-        a2 += p * t
-        b2 += q * t
-    into[i, j], into[i, j + 1], into[i, j + 2] = a0, a1, a2
-    into[i + 1, j], into[i + 1, j + 1], into[i + 1, j + 2] = b0, b1, b2
-
-
-@kernel()
-def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
-    """Fill `into[n0:n1, m0:m1]` with the Euclidean distances between rows of `x` and `y`.
-
-    Squared distances are `|x|^2 + |y|^2 - 2 x y`, or for near points, where that loses digits, sums
-    of squared differences: accurate to about 1e-15, and equal points cost exactly 0. Whole blocks
-    are computed: `x`, `y` and `into` have `SPARE_ROWS` more rows, `into` `SPARE_COLUMNS` more
-    columns, whose content does not matter.
-    """
-    d = x.shape[1]
-    for i in range(n0, n1, 4):
-        if n1 - i <= 2:
-            for j in range(m0, m1, 3):
-                _dots_2x3(x, i, y, j, d, into)
-        else:
-            for j in range(m0, m1 - 1, 3):
-                _dots_4x3(x, i, y, j, d, into)
-            if (m1 - m0) % 3 == 1:
-                _dots_4x1(x, i, y, m1 - 1, d, into)
-    for i in range(n0, n1):
-        n_near = 0
-        for j in range(m0, m1):
-            norms = squares_x[i] + squares_y[j]
-            square = norms - 2.0 * into[i, j]
-            n_near += square < _CANCELLATION * norms
-            into[i, j] = square
-        if n_near:
-            for j in range(m0, m1):
-                if into[i, j] < _CANCELLATION * (squares_x[i] + squares_y[j]):
-                    into[i, j] = _squared_distance(x, i, y, j, d)
-        for j in range(m0, m1):
-            into[i, j] = np.sqrt(into[i, j])

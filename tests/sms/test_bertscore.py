@@ -1,11 +1,14 @@
 """BERTScore against its equations, done for one pair at a time with transformers itself."""
 
+import math
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
+from sms.bertscore import BertScoreSettings, TokenAligner
+from sms.encoders import EncoderRuntime
 from sms.encoders.bert import minilm_folder
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 
@@ -27,22 +30,28 @@ def library():
 
 
 def vectors_of(text, layer):
-    """Unit vectors of the tokens of one text by the library's own model."""
+    """Tokens and unit vectors of one text by the library's own model."""
     tokenizer, model = library()
     encoded = tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         states = model(**encoded, output_hidden_states=True).hidden_states[layer][0]
-    return torch.nn.functional.normalize(states, dim=1)
+    return encoded["input_ids"][0].tolist(), torch.nn.functional.normalize(states, dim=1)
 
 
-def plainly(candidate, reference, layer):
-    x, y = vectors_of(candidate, layer), vectors_of(reference, layer)
+def plainly(candidate, reference, layer, weight_of):
+    ids, x = vectors_of(candidate, layer)
+    other_ids, y = vectors_of(reference, layer)
     nearest = (x @ y.T).max(dim=1).values, (x @ y.T).max(dim=0).values
     p, r = (
-        np.mean([float(s) for s in best[1:-1]])  # without [CLS] and [SEP]
-        for best in nearest
+        sum(weight_of(token) * float(s) for token, s in zip(tokens, best, strict=True))
+        / sum(map(weight_of, tokens))
+        for tokens, best in zip((ids, other_ids), nearest, strict=True)
     )
     return p, r, 2 * p * r / (p + r)
+
+
+def plain_weight(token):
+    return 0.0 if token in (101, 102) else 1.0  # [CLS] and [SEP]
 
 
 def scored(**table):
@@ -54,8 +63,32 @@ def scored(**table):
 @pytest.mark.parametrize("layer", [2, 6])
 def test_scores_are_equations_1_to_3(layer):
     pairs = zip(TEXTS, REFERENCES, strict=True)
-    expected = [plainly(*pair, layer) for pair in pairs]
+    expected = [plainly(*pair, layer, plain_weight) for pair in pairs]
     np.testing.assert_allclose(scored(layer=layer), expected, rtol=0, atol=ATOL)
+
+
+def test_rare_tokens_weigh_more(tmp_path):
+    known = [*REFERENCES, "The cat came."]
+    (tmp_path / "texts.txt").write_text("\n".join(known))
+    sets = [set(vectors_of(text, 0)[0]) for text in known]
+
+    def weight(token):
+        return math.log((len(known) + 1) / (sum(token in own for own in sets) + 1))
+
+    pairs = zip(TEXTS, REFERENCES, strict=True)
+    expected = [plainly(*pair, 6, weight) for pair in pairs]
+    found = scored(layer=6, idf=str(tmp_path / "texts.txt"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+
+
+def test_baseline_rescales(tmp_path):
+    path = tmp_path / "model.tsv"
+    path.write_text("LAYER,P,R,F\n0,.9,.9,.9\n1,.5,.25,.4\n")
+    plain, rescaled = scored(layer=1), scored(layer=1, baseline=str(path))
+    baseline = np.array([0.5, 0.25, 0.4])
+    np.testing.assert_allclose(rescaled, (plain - baseline) / (1 - baseline), atol=1e-12)
+    with pytest.raises(ValueError, match="`baseline` must be a file of LAYER,P,R,F with layer 2"):
+        scored(layer=2, baseline=str(path))
 
 
 def test_names_sides_and_the_best_of_several_references():
@@ -116,7 +149,7 @@ def test_neighbours_change_nothing(monkeypatch):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"layers": 3}, "has no setting `layers`; there is layer"),
+        ({"layers": 3}, "has no setting `layers`; there are layer, idf, baseline"),
         ({"layer": "3"}, "`layer` must be of kind int, got '3'"),
         ({"layer": 7}, "must name layers from 0"),
         ({"path": "nowhere/at/all"}, "no model folder at `nowhere/at/all`"),
@@ -136,3 +169,14 @@ def test_byte_level_pieces_have_a_space_before_the_first_word(tmp_path):
     texts = (["came", " came"], ["Nobody came"] * 2)
     plain, spaced = score_texts(*texts, metrics=("bertscore_p@m",), models=models)["bertscore_p@m"]
     assert plain == spaced
+
+
+def test_settings_of_one_layer_share_a_model(tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(TEXTS))
+    tables = {"layer": 3}, {"layer": 3, "idf": str(tmp_path / "corpus.txt")}, {"layer": 2}
+    plain, weighted, other = (
+        TokenAligner("minilm", BertScoreSettings(**table), EncoderRuntime(device="cpu"))
+        for table in tables
+    )
+    assert plain._model is weighted._model
+    assert plain._model is not other._model

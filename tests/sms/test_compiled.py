@@ -13,40 +13,52 @@ from sms.processors import n_processors
 
 
 @pytest.fixture
-def places(tmp_path, monkeypatch):
-    """Neither the sources' folder nor the cache can be written, not even by root."""
+def nowhere_to_write(tmp_path, monkeypatch):
+    """Neither the sources' folder nor the home can be written, not even by root."""
     blocked = tmp_path / "a-file"
     blocked.touch()
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setattr(compiled, "__file__", str(blocked / "sms" / "compiled.py"))
-    monkeypatch.setenv("ASSAY_CACHE", str(blocked))
+    monkeypatch.setattr(Path, "home", lambda: blocked)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
-def choose_folder():
-    return compiled.kernels_folder.__wrapped__()
+def choose_cache_folder():
+    return compiled.cache_folder.__wrapped__()
 
 
-def test_kernels_are_kept_where_they_can_be_written(places, monkeypatch):
-    folder = choose_folder().parent
-    assert folder.parent == places
+def test_temporary_cache_folder_where_nothing_else_is_writable(nowhere_to_write):
+    folder = choose_cache_folder().parent
+    assert folder.parent == nowhere_to_write
     assert folder.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setenv("ASSAY_CACHE", str(places / "cache"))
-    assert choose_folder().parent == places / "cache"
-    monkeypatch.setattr(compiled, "__file__", str(places / "sms" / "compiled.py"))
-    assert choose_folder().parent == places / "sms" / "__pycache__"
+
+
+@pytest.mark.parametrize("writable", ["sources", "home"])
+def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_write, monkeypatch):
+    if writable == "sources":
+        monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+        expected = nowhere_to_write / "sms" / "__pycache__"
+    else:
+        monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
+        expected = nowhere_to_write / ".cache" / "assay"
+    assert choose_cache_folder().parent == expected
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
+
+
+def test_named_cache_folder_kept(nowhere_to_write, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "/some/where")
-    assert choose_folder().parent == Path("/some/where")
+    assert choose_cache_folder().parent == Path("/some/where")
+    assert not list(nowhere_to_write.glob("sms-kernels-*"))
 
 
-def test_folder_changes_with_any_source(places, monkeypatch):
-    monkeypatch.setattr(compiled, "__file__", str(places / "sms" / "compiled.py"))
-    (places / "sms").mkdir()
-    (places / "sms" / "simplex.py").write_text("one")
-    before = choose_folder()
-    (places / "sms" / "simplex.py").write_text("two")
-    assert choose_folder() != before
+def test_cache_folder_changes_with_any_source(nowhere_to_write, monkeypatch):
+    monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+    (nowhere_to_write / "sms").mkdir()
+    (nowhere_to_write / "sms" / "simplex.py").write_text("one")
+    before = choose_cache_folder()
+    (nowhere_to_write / "sms" / "simplex.py").write_text("two")
+    assert choose_cache_folder() != before
 
 
 @pytest.mark.parametrize("declared", ["3", "1", "", "0", "4,2", "many"])
@@ -57,7 +69,7 @@ def test_threads_follow_the_worker(declared, monkeypatch):
 
 
 def test_first_run_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiled, "kernels_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
     assert not compiled.is_compiled()
     (tmp_path / "sms_1").mkdir()
     (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()

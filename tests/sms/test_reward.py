@@ -1,11 +1,14 @@
 """A metric as a reward: its values, what null text gives, what it costs, how TRL calls it."""
 
 import math
+import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sms.reward import Reward, candidate_texts
+from sms.scorers import SentenceMover
 from sms.scoring import score_texts
 
 CANDIDATES = [
@@ -36,6 +39,14 @@ def test_identical_text_gets_the_upper_bound(reward):
     assert reward(CANDIDATES, references=CANDIDATES) == [1.0, 1.0, 1.0]
     assert (reward.bounds, reward.higher_is, reward.__name__) == ((0.0, 1.0), "closer", "sms")
     assert reward.signature.startswith("sms|enc:all-MiniLM-L6-v2")
+
+
+def test_misspelt_keyword_of_score_is_refused(reward):
+    assert reward.score(CANDIDATES, references=REFERENCES) == reward(
+        CANDIDATES, references=REFERENCES
+    )
+    with pytest.raises(TypeError, match="refernces"):
+        reward.score(CANDIDATES, refernces=REFERENCES)
 
 
 NOTHING = [None, "", "  \n", ". . !"]
@@ -98,6 +109,41 @@ def test_text_of_a_completion(completion, text):
     assert candidate_texts(None, [completion]) == [text]
 
 
+def test_pickled_reward_is_small_and_gives_the_same(reward):
+    expected = reward(CANDIDATES, references=REFERENCES)
+    pickled = pickle.dumps(reward)
+    assert len(pickled) < 10_000
+    again = pickle.loads(pickled)
+    assert again(CANDIDATES, references=REFERENCES) == expected
+    assert (again.__name__, again.bounds, again.signature) == ("sms", (0.0, 1.0), reward.signature)
+
+
+class Shares:
+    """A trained scorer in small: the share of words that are `good`, null for no text."""
+
+    input_columns = ("candidate",)
+    score_fields = ("good",)
+
+    def prepare(self, rows):
+        return rows["candidate"].to_pylist()
+
+    def compare(self, texts):
+        words = [(text or "").split() for text in texts]
+        shares = [each.count("good") / len(each) if each else None for each in words]
+        return pa.table({"good": pa.array(shares, pa.float64()), "status": [None] * len(texts)})
+
+    def counters(self):
+        return {"asked": 1}
+
+
+def test_any_scorer_is_a_reward():
+    reward = Reward(Shares(), bounds=(0.0, 1.0))
+    assert reward(["good", "good one", None]) == [1.0, 0.5, 0.0]
+    assert (reward.__name__, reward.signature, reward.higher_is) == ("good", "good", "better")
+    assert reward.counters() == {"rewards": 3, "undefined": 1, "asked": 1}
+    assert pickle.loads(pickle.dumps(reward))(["good"]) == [1.0]
+
+
 SUM = "rouge1_f + .5*length - 2*repetition"
 WEIGHTS = {"rouge1_f": 1.0, "length": 0.5, "repetition": -2.0}
 
@@ -108,12 +154,12 @@ def test_sum_is_the_weighted_sum_of_its_metrics():
     table = score_texts(texts, references, metrics=tuple(WEIGHTS))
     expected = sum(weight * table[name].to_numpy() for name, weight in WEIGHTS.items())
     told = {}
-    reward = Reward(SUM, undefined=-3.0)
-    found = reward(texts, references=references, log_metric=told.__setitem__)
-    np.testing.assert_array_equal(found, [*expected[:4], -3.0])
-    assert reward.bounds == (-2.0, math.inf)
-    assert reward.higher_is == "better"
-    assert reward.__name__ == "rouge1_f + 0.5*length - 2*repetition"
+    for reward in (Reward(asked, undefined=-3.0) for asked in (SUM, WEIGHTS)):
+        found = reward(texts, references=references, log_metric=told.__setitem__)
+        np.testing.assert_array_equal(found, [*expected[:4], -3.0])
+        assert reward.bounds == (-2.0, math.inf)
+        assert reward.higher_is == "better"
+        assert reward.__name__ == "rouge1_f + 0.5*length - 2*repetition"
     means = {f"reward/{name}": np.nanmean(table[name].to_numpy()) for name in WEIGHTS}
     assert told == pytest.approx(means)
     lowest = Reward("rouge1_f - .25*repetition")
@@ -129,9 +175,12 @@ WRONG = [
         {"metric": "sms - .1*length"},
         r"`undefined` must be given, .* for sms - 0.1\*length",
     ),
+    ({"metric": Shares()}, "`undefined` must be given, and finite, for good, got -inf"),
     ({"metric": "sms + half*length"}, r"must be METRIC or NUMBER\*METRIC, got 'half\*length'"),
     ({"metric": "rouge1_f + rouge1_f"}, "a reward must name each metric once"),
-    ({"metric": "0*sms"}, "the weight of sms must be a number other than 0, got 0"),
+    ({"metric": {}}, "a reward must name each metric once"),
+    ({"metric": {"sms": 0.0}}, "the weight of sms must be a number other than 0, got 0"),
+    ({"metric": Shares(), "bounds": (1.0, 0.0)}, "`bounds` must be a lower and a higher value"),
     ({"metric": "rouge1_f", "batch_rows": 0}, "`batch_rows` must be at least 1, got 0"),
     ({"metric": "sms", "encoder": "glove:nowhere"}, "nowhere"),
     ({"metric": "sms", "encoder": ["glove:v", "minilm"]}, "`encoder` must be one for 'sms', got 2"),
@@ -161,3 +210,5 @@ WRONG_CALLS = [
 def test_wrong_call_rejected(columns, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Reward("rouge1_f")(**{"candidates": CANDIDATES, **columns})
+    with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
+        Reward(SentenceMover("wms"))
