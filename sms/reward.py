@@ -17,12 +17,12 @@ from sms.naming import several
 if TYPE_CHECKING:
     import numpy as np
 
-    from sms.metric import MetricRequest
-
 # What takes a moment to import is imported when a reward is made.
 
 ROLE = "assistant"
 """Whose last message of a conversation is the candidate."""
+
+_UNBOUNDED = (-math.inf, math.inf)
 
 Message = Mapping[str, Any]
 Completion = str | Sequence[Message] | None
@@ -119,7 +119,11 @@ class Reward:
         is_alone = list(self.weights.values()) == [1.0]
         meaning = config.requests[0].metric.higher_is if is_alone else "better"
         self.higher_is = meaning.partition(",")[0]
-        self.bounds = _bounds_of_sum(config.requests, self.weights)
+        ends = [
+            sorted(self.weights[r.name] * end for end in r.metric.bounds_of(r) or _UNBOUNDED)
+            for r in config.requests
+        ]
+        self.bounds = math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
         """Lowest and highest reward, `undefined` aside; infinite where there is none."""
         self.undefined = self.bounds[0] if undefined is None else undefined
         """Reward where there is nothing to score."""
@@ -284,15 +288,3 @@ def written(weights: Mapping[str, float]) -> str:
         for name, weight in weights.items()
     ]
     return " ".join(terms).removeprefix("+ ")
-
-
-def _bounds_of_sum(
-    requests: Sequence[MetricRequest], weights: Mapping[str, float]
-) -> tuple[float, float]:
-    """Return the lowest and highest value that a sum can have."""
-    ends = []
-    for request in requests:
-        lowest, highest = request.metric.bounds_of(request) or (-math.inf, math.inf)
-        weight = weights[request.name]
-        ends.append(sorted((weight * lowest, weight * highest)))
-    return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)

@@ -1,9 +1,12 @@
-"""BERTScore against its equations, done for one pair at a time with transformers itself."""
+"""BERTScore against its equations, done with transformers itself, and what sacreBLEU scores."""
+
+from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 
 from sms.encoders.bert import minilm_folder
@@ -136,3 +139,54 @@ def test_byte_level_pieces_have_a_space_before_the_first_word(tmp_path):
     texts = (["came", " came"], ["Nobody came"] * 2)
     plain, spaced = score_texts(*texts, metrics=("bertscore_p@m",), models=models)["bertscore_p@m"]
     assert plain == spaced
+
+
+# BLEU and chrF: sacreBLEU's own numbers for every row
+
+
+FOUR = [
+    "The bridge is closed; cars use the ring road.",
+    "A cat sat on the mat.",
+    "A cat sat on the mat.",
+    "Two words",
+]
+SEVERAL = [
+    ["The bridge closes for eleven weeks.", "Cars must use the ring road: the bridge is closed."],
+    ["The cat sat on a mat."],
+    ["A cat sat on the mat."],
+    ["Two other words.", "", None],
+]
+LIBRARY = {"bleu": sacrebleu.sentence_bleu, "chrf": sacrebleu.sentence_chrf}
+
+
+@pytest.mark.parametrize("metric", LIBRARY)
+def test_scores_are_those_of_the_library(metric):
+    one = LIBRARY[metric]
+    kept = [[text for text in texts if text] for texts in SEVERAL]
+    best, mean, first = (
+        score_texts(FOUR, SEVERAL, metrics=(metric,), multi_reference=how)[metric].to_pylist()
+        for how in ("best", "mean", "first")
+    )
+    pairs = list(zip(FOUR, kept, strict=True))
+    assert best == pytest.approx([one(text, texts).score for text, texts in pairs], abs=1e-12)
+    means = [np.mean([one(text, [each]).score for each in texts]) for text, texts in pairs]
+    assert mean == pytest.approx(means, abs=1e-12)
+    assert first == pytest.approx([one(text, texts[:1]).score for text, texts in pairs], abs=1e-12)
+    assert best[2] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("metric", LIBRARY)
+def test_text_without_a_word_has_no_score(metric):
+    table = score_texts(["", "A cat.", "..."], ["A cat.", None, "A cat."], metrics=(metric,))
+    assert table[metric].to_pylist() == [None] * 3
+    assert table["status"].to_pylist() == [
+        "candidate:empty", "reference:missing", "candidate:no_words",
+    ]  # fmt: skip
+
+
+def test_chinese_is_cut_into_characters():
+    candidate, reference = "今天天气很好。", "今天的天气很好。"
+    found = score_texts([candidate], [reference], metrics=("bleu",), language="zh")["bleu"]
+    expected = sacrebleu.sentence_bleu(candidate, [reference], tokenize="zh").score
+    assert found.to_pylist() == pytest.approx([expected], abs=1e-12)
+    assert expected > 20
