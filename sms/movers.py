@@ -9,10 +9,10 @@ import numpy as np
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
-from sms.ragged import Ragged, offsets_of, ranges
+from sms.ragged import Ragged
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs
-from sms.transport_kernels import JOINT, SENTENCES, WORDS
+from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric."""
@@ -66,34 +66,35 @@ def mover_similarities(
 
 def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: bool = True) -> Clouds:
     """Make the weighted bag of words and sentences of every text; weights are counts of words."""
-    n_texts = len(text_sentences)
-    bags = Ragged.from_lengths(np.empty(0, np.int64), np.zeros(n_texts, np.int64))
-    if words:
-        bags = text_sentences.expand(encoded.sentence_words)
-    word_texts, word_rows, counts = _counted(bags.owners, bags.values)
-    has_mass = encoded.weights[text_sentences.values] > 0
-    texts, rows, times = _counted(text_sentences.owners[has_mass], text_sentences.values[has_mass])
-    n_words, n_sentences = (np.bincount(own, minlength=n_texts) for own in (word_texts, texts))
-    offsets = offsets_of(n_words + n_sentences)
-    splits = offsets[:-1] + n_words
-    members, weights = np.empty((2, int(offsets[-1])), np.int64)
-    of_words, of_sentences = ranges(offsets[:-1], n_words), ranges(splits, n_sentences)
-    members[of_words], weights[of_words] = word_rows, counts
-    members[of_sentences], weights[of_sentences] = rows, times * encoded.weights[rows]
+    bags = (
+        text_sentences.expand(encoded.sentence_words)
+        if words
+        else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
+    )
+    size = bags.values.size + text_sentences.values.size
+    members, weights = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    splits = np.empty(len(bags), dtype=np.int64)
+    ends = np.empty(len(bags), dtype=np.int64)
+    fill_clouds(
+        bags.values,
+        bags.offsets,
+        text_sentences.values,
+        text_sentences.offsets,
+        encoded.weights,
+        members,
+        weights,
+        splits,
+        ends,
+    )
+    offsets = np.concatenate([[0], ends])
+    size = int(offsets[-1])
     return Clouds(
         encoded.word_points,
         encoded.sentence_points,
-        Ragged(members, offsets),
-        Ragged(weights, offsets),
+        Ragged(members[:size], offsets),
+        Ragged(weights[:size], offsets),
         splits,
     )
-
-
-def _counted(texts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct rows of every text, in order, and how often each occurs."""
-    n_rows = rows.max(initial=0) + 1
-    keys, counts = np.unique(texts * n_rows + rows, return_counts=True)
-    return *np.divmod(keys, n_rows), counts
 
 
 class Mover(Metric):

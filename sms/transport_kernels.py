@@ -272,3 +272,48 @@ def _gather_one(word_points, sentence_points, part, row, into, at):
     if part == 0:
         return gather(word_points, row, into, at)
     return gather(sentence_points, row, into, at)
+
+
+@kernel(inner=True)
+def _sorted(row):
+    """Shell's sort with Ciura's gaps: as fast as `np.sort`, which takes 1.5 s to compile."""
+    ordered = row.copy()
+    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, ordered.size):
+            value = ordered[i]
+            j = i - gap
+            while j >= 0 and ordered[j] > value:
+                ordered[j + gap] = ordered[j]
+                j -= gap
+            ordered[j + gap] = value
+    return ordered
+
+
+@kernel()
+def fill_clouds(
+    words, word_offsets, sentences, sentence_offsets, sentence_weights, members, weights,
+    splits, ends,
+):  # fmt: skip
+    at = 0
+    for text in range(splits.size):
+        ordered = _sorted(words[word_offsets[text] : word_offsets[text + 1]])
+        first = at
+        for word in ordered:
+            if at > first and members[at - 1] == word:
+                weights[at - 1] += 1
+            else:
+                members[at] = word
+                weights[at] = 1
+                at += 1
+        splits[text] = first = at
+        ordered = _sorted(sentences[sentence_offsets[text] : sentence_offsets[text + 1]])
+        for sentence in ordered:
+            if sentence_weights[sentence] == 0:
+                continue
+            if at > first and members[at - 1] == sentence:
+                weights[at - 1] += sentence_weights[sentence]
+            else:
+                members[at] = sentence
+                weights[at] = sentence_weights[sentence]
+                at += 1
+        ends[text] = at

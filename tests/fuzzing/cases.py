@@ -10,6 +10,8 @@ import gzip
 import io
 import json
 import os
+import shutil
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +26,13 @@ from tests.fuzzing import hostile
 from tests.fuzzing.hostile import TEXTS, damaged, other_json
 from tests.fuzzing.sound import (
     COLUMNS,
+    SOURCE,
+    WORDS,
+    command,
     encoded,
     score,
     sound_lines,
+    sound_models,
     sound_row,
 )
 
@@ -114,21 +120,26 @@ def _strange_column(rng: Random, n_rows: int, kinds: Sequence[Any]) -> pa.Array:
 
 _STRANGE = [
     *((kind, TEXTS) for kind in (
-        pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view(),
-        pa.dictionary(pa.int8(), pa.string()),
+        pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(),
+        pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string()),
     )),
     *((kind, hostile.BROKEN_UTF8) for kind in (
         pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()),
     )),
     *((kind, (0, 1, 99)) for kind in (
-        pa.int64(), pa.uint64(), pa.float16(), pa.duration("s"), pa.timestamp("ns"),
+        pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.float16(), pa.duration("s"),
+        pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"), pa.date32(), pa.time64("us"),
     )),
     *((kind, ([], [None], ["a", None], [""], ["a", "b"])) for kind in (
         pa.list_(pa.string()), pa.large_list(pa.large_string()), pa.list_(pa.binary()),
+        pa.list_(pa.dictionary(pa.int32(), pa.string())),
     )),
     (pa.list_(pa.binary()), ([b"\xff"], [b"a", b"\xc3"])),
+    (pa.list_(pa.string(), 2), (["a", None],)),
     (pa.list_(pa.int64()), ([1, 2], [])),
+    (pa.list_(pa.null()), ([None], [])),
     (pa.list_(pa.list_(pa.string())), ([["a"]], [[]])),
+    (pa.list_(pa.struct({"text": pa.string()})), ([{"text": "a"}],)),
     (pa.struct({"text": pa.string()}), ({"text": "a"},)),
     (pa.map_(pa.string(), pa.string()), ([("a", "b")],)),
     (pa.null(), ()),
@@ -136,6 +147,7 @@ _STRANGE = [
     (pa.bool_(), (True, False)),
     (pa.float64(), (float("nan"), float("inf"), -0.0, 1e308)),
     (pa.decimal128(38, 10), (decimal.Decimal("1.5"),)),
+    (pa.decimal256(60, 3), (decimal.Decimal("-7"),)),
     (pa.uuid(), (b"0123456789abcdef",)),
     (pa.json_(), ('{"a": 1}',)),
 ]  # fmt: skip
@@ -299,6 +311,170 @@ def _spoil(rng: Random, folder: Path) -> None:
         path.write_bytes(damaged(rng, path.read_bytes()))
 
 
+def settings_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Give a strange TOML file, or a strange option."""
+    (folder / "corpus.jsonl").write_bytes(sound_lines(3)[0])
+    options = {"encoder": f"glove:{vectors}", "out": folder / "out"}
+    if rng.random() < 0.6:
+        names = [*rng.choices(hostile.SETTINGS, k=3), "[encoders.a]\nkind"]
+        lines = [f"{name} = {rng.choice(hostile.TOML_VALUES)}" for name in names]
+        text = "\n".join(lines[rng.randrange(3) : rng.choice([3, 4])]).encode()
+        options["config"] = folder / "run.toml"
+        (folder / "run.toml").write_bytes(damaged(rng, text) if rng.random() < 0.4 else text)
+    else:
+        names = ["metrics", "encoder", "columns", "preset", "language", "multi_reference"]
+        options[rng.choice(names)] = rng.choice([*TEXTS, *hostile.COLUMN_NAMES])
+    return Case(arguments=score(folder / "corpus.jsonl", **options))
+
+
+# Encoders, scorers and caches
+
+
+def vectors_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Read damaged word vectors of the three kinds."""
+    kind = rng.choice(["glove", "word2vec", "fasttext"])
+    text = vectors.read_bytes()
+    header = f"{len(WORDS)} 8\n".encode()
+    data = text if kind == "glove" else header + text
+    if kind == "word2vec" and rng.random() < 0.6:
+        rows = [line.split(" ") for line in text.decode().splitlines()]
+        binary = [(word, struct.pack("<8f", *map(float, numbers))) for word, *numbers in rows]
+        data = header + b"".join(f"{word} ".encode() + cells + b"\n" for word, cells in binary)
+    if rng.random() < 0.3:
+        parts = data.split(b" ")
+        number = rng.choice(["1 2", "-1", "1e39", *hostile.NUMBERS])
+        parts[rng.randrange(len(parts))] = number.encode()
+        data = b" ".join(parts)
+    else:
+        data = damaged(rng, data)
+    (folder / "vectors.bin").write_bytes(data)
+    options = {"encoder": f"{kind}:{folder / 'vectors.bin'}", "metrics": "sms,wms,cosine"}
+    return _with_model(folder, options)
+
+
+def model_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Damage one file of a model's folder, a scorer's folder or a cache."""
+    kind = rng.choice(["hf", "st", "infersent", "scorer", "cache"])
+    copy, cache = folder / "model", folder / "cache"
+    shutil.copytree(
+        sound_models(vectors.parent / "models") / ("hf" if kind == "cache" else kind), copy
+    )
+    infersent = f"infersent:{copy}/state.pkl,vectors={vectors}"
+    options = {
+        "hf": {"encoder": f"hf:{copy}", "metrics": "sms,cosine"},
+        "st": {"encoder": f"st:{copy}", "metrics": "cosine"},
+        "infersent": {"encoder": infersent, "metrics": "cosine"},
+        "scorer": {"metrics": f"reffree@{copy}"},
+        "cache": {"encoder": f"hf:{copy}", "metrics": "sms", "embedding_cache": cache},
+    }[kind]
+    if kind == "cache":
+        return _with_model(folder, options, before=partial(_spoil, rng, cache))
+    _spoil(rng, copy)
+    return _with_model(folder, options)
+
+
+def _with_model(
+    folder: Path, options: dict[str, object], before: Callable[[], None] | None = None
+) -> Case:
+    (folder / "corpus.jsonl").write_bytes(sound_lines(4)[0])
+    arguments = score(folder / "corpus.jsonl", out=folder / "out", **options)
+    return Case(arguments=arguments, out=folder / "out", n_rows=4, before=before)
+
+
+# What other commands read
+
+
+def numbers_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Compare two tables of numbers, or correlate one with another."""
+    scores, ratings = (
+        _written(rng, folder / name, _numbers(rng, name)) for name in ("scores", "ratings")
+    )
+    if rng.random() < 0.75:
+        return Case(arguments=command("compare", scores, ratings, resamples=20))
+    few = {"resamples": 20, "levels": "system", "coefficients": "pearson"}
+    report = {"ratings": ratings, "out": folder / "report", "quiet": True}
+    return Case(arguments=command("correlate", scores, **report, **few))
+
+
+def _numbers(rng: Random, name: str) -> list[dict[str, object]]:
+    aspect = "m" if rng.random() < 0.9 else rng.choice(hostile.COLUMN_NAMES)
+    rows = []
+    for document in range(rng.randrange(5)):
+        for system in "abc":
+            document_id = f"d{document}" if rng.random() < 0.95 else rng.choice(TEXTS)
+            value = rng.choice(hostile.NUMBERS) if rng.random() < 0.04 else f"{rng.gauss(0, 1):.3f}"
+            rows.append({"document_id": document_id, "system_id": system, aspect: value})
+            if name == "ratings" and rng.random() < 0.02:
+                rows[-1]["rater"] = rng.choice(TEXTS)
+    return rows
+
+
+def judgements_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Read head-to-head judgements."""
+    rows = [
+        {
+            "document_id": f"d{i}",
+            "system_a": rng.choice("xy"),
+            "system_b": "z",
+            "winner": rng.choice(["z", "tie"]) if rng.random() < 0.9 else rng.choice(TEXTS),
+        }
+        for i in range(rng.randrange(9))
+    ]
+    path = _written(rng, folder / "judgements", rows)
+    return Case(arguments=command("preferences", path))
+
+
+def pairs_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Make negatives from pairs."""
+    rows = []
+    for number in range(rng.randrange(25)):
+        source, reference = (" ".join(rng.sample(SOURCE.split(), 8)) + "." for _ in "12")
+        row = {"document_id": f"d{number}", "source": source, "reference": reference}
+        if rng.random() < 0.1:
+            odd = [*TEXTS, 1, None, ["a"], [None], {"a": 1}]
+            row[rng.choice(list(row))] = rng.choice(odd)
+        if rng.random() < 0.9:
+            row["split"] = rng.choice(["train", "validation", "test"])
+        rows.append(row)
+    kinds = rng.choice(["cross-pair", "add,delete,replace", "cross-pair,delete"])
+    path, out = _written(rng, folder / "pairs", rows), folder / "negatives.parquet"
+    return Case(arguments=command("negatives", path, quiet=True, kinds=kinds, out=out))
+
+
+def explain_case(rng: Random, folder: Path, vectors: Path) -> Case:
+    """Explain a score of a row that may be broken."""
+    rows = [sound_row(i) | {"document_id": "d", "system_id": f"s{i}"} for i in range(3)]
+    for row in rows:
+        row |= {name: rng.choice([row[name], *TEXTS]) for name in ("candidate", "reference")}
+    path = _written(rng, folder / "corpus", rows[: rng.randint(1, 3)])
+    metric = rng.choice(["sms", "wms", "s+wms", "cosine", "rougeL", "density"])
+    which = {"document": "d", "system": "s0", "metric": metric}
+    out = folder / "page.html"
+    return Case(arguments=command("explain", path, encoder=f"glove:{vectors}", out=out, **which))
+
+
+def _written(rng: Random, path: Path, rows: list[dict[str, object]]) -> Path:
+    """Write rows in one of the three formats, damaged or not."""
+    suffix = rng.choice(["jsonl", "jsonl", "csv", "parquet"])
+    if suffix == "parquet":
+        rows = [{name: _text(cell) for name, cell in row.items()} for row in rows]
+    data = encoded(rows, suffix, names=("document_id", "system_id"))
+    if suffix == "parquet" and rng.random() < 0.3:
+        table, sink = pq.read_table(io.BytesIO(data)), io.BytesIO()
+        name, column = table.column_names[-1], _strange_column(rng, len(rows), _STRANGE)
+        pq.write_table(table.set_column(table.num_columns - 1, name, column), sink)
+        data = sink.getvalue()
+    elif suffix != "parquet" and rng.random() < 0.1:
+        data += rng.choice(hostile.JSON_LINES if suffix == "jsonl" else hostile.CSV_LINES) + b"\n"
+    target = path.with_suffix(f".{suffix}")
+    target.write_bytes(damaged(rng, data) if rng.random() < 0.3 else data)
+    return target
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) or value is None else json.dumps(value)
+
+
 MAKERS = {
     parquet_case: 32,
     jsonl_case: 20,
@@ -306,5 +482,12 @@ MAKERS = {
     path_case: 8,
     folder_case: 4,
     rerun_case: 4,
+    settings_case: 3,
+    vectors_case: 4,
+    model_case: 2,
+    numbers_case: 3,
+    judgements_case: 1,
+    pairs_case: 2,
+    explain_case: 1,
 }
-"""How often inputs are of each kind."""
+"""How many of a hundred inputs are of each kind."""

@@ -16,6 +16,9 @@ TEXTS = _LISTS["texts"]
 COLUMN_NAMES = _LISTS["column_names"]
 FILE_NAMES = [*_LISTS["file_names"], os.fsdecode(b"\xff")]
 JSON_VALUES = _LISTS["json_values"]
+NUMBERS = _LISTS["numbers"]
+TOML_VALUES = _LISTS["toml_values"]
+SETTINGS = _LISTS["settings"]
 BROKEN_UTF8, JSON_LINES, CSV_LINES = (
     [text.encode("latin-1") for text in _LISTS[name]]
     for name in ("broken_utf8", "json_lines", "csv_lines")

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from sms import score_texts
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 
 LISTED = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
@@ -72,3 +73,27 @@ def test_default_encoder_does_not_know_these_scripts(name, scorer):
         for side in ("candidate", "reference"):
             assert f"{side}:no_known_words@minilm" in row["status"]
     assert (known["sms@minilm"], known["coverage@minilm"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["mathematical letters", "full width", "circled digits", "ligatures"]
+)
+def test_compatibility_forms_are_known(name, scorer):
+    table = scorer.score(to_rows(OTHERS[name].split(), references=["The man."] * 5))
+    assert table["coverage@minilm"].to_pylist() == [1.0] * 5
+    assert table["sms@minilm"].null_count == 0
+
+
+def test_order_copies_case_and_width_are_no_other_words():
+    text = "The 警察 arrested a man. Nobody saw the 小偷 there."
+    same = [
+        "Nobody saw the 小偷 there. The 警察 arrested a man.",
+        f"{text} {text}",
+        text.replace("Nobody", "nobody"),
+        text.replace("man", "ｍａｎ"),  # noqa: RUF001
+    ]
+    rows = score_texts([text] * 4, same, metrics=NAMES).to_pylist()
+    assert [row["status"] for row in rows] == [None] * 4
+    for row in rows[:2]:
+        for name in NAMES:
+            assert row[name] == pytest.approx(1.0, abs=1e-5)

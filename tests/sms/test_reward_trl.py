@@ -1,7 +1,10 @@
 """The reward inside the real TRL: two steps of GRPO with a tiny random model."""
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,12 +67,25 @@ def test_grpo_is_rewarded_with_the_metric_and_logs_each_part(example, tmp_path):
     for entry, (completions, references, rewards) in zip(log, reward.calls, strict=True):
         assert len(completions) == 8
         assert references[0] == references[3] != references[4]  # 4 draws of each of 2 documents
-        assert rewards == Reward(reward.column, device="cpu")(completions, references=references)
+        assert rewards == Reward(reward.weights, device="cpu")(completions, references=references)
         assert entry["reward"] == pytest.approx(np.mean(rewards), abs=1e-5)
         assert entry[f"rewards/{reward.__name__}/mean"] == entry["reward"]
         parts = reward.parts(completions, references=references)
         for name in ("sms", "repetition"):
             assert entry[f"reward/{name}"] == pytest.approx(np.nanmean(parts[name]), abs=1e-5)
+
+
+def test_grpo_of_conversations_is_rewarded_with_the_reply(example, tmp_path):
+    def as_conversation(row):
+        return {"prompt": [{"role": "user", "content": row["prompt"]}]}
+
+    prompts = example.summarisation_prompts().map(as_conversation)
+    reward = Recorded("rouge1_f")
+    log = trained(example, tmp_path, prompts, reward, chat_template=CHAT_TEMPLATE)
+    completions, references, rewards = reward.calls[0]
+    replies = [completion[-1]["content"] for completion in completions]
+    assert rewards == Reward("rouge1_f")(replies, references=references)
+    assert log[0]["reward"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-5)
 
 
 def test_guide_can_be_pasted(example, tmp_path):
@@ -97,3 +113,16 @@ def test_guide_can_be_pasted(example, tmp_path):
     shown = ["sms", "rougeL_f", "repetition"]
     assert {f"reward/{name}" for name in shown} | {"reward_std", "kl"} <= entry.keys()
     assert f"rewards/{done['reward'].__name__}/mean" in entry
+
+
+def test_example_runs():
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--steps", "2", "--metric", "rougeL_f"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("step ")]
+    assert [line.split(": mean rougeL_f ")[0] for line in lines] == ["step 1", "step 2"]
