@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.tables.keyed import names_of_paths
 from pipelines.training_folder import chosen_device, local_cache, stages
-from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
 from reffree.fitting import texts_of
@@ -86,20 +84,15 @@ def evaluate_scorer(
 
 
 def _negatives_of(scorer: LearnedScorer, kinds: str | Sequence[str] | None) -> NegativesConfig:
-    """Return the negatives a scorer was trained on, or others with the same seed and rates."""
+    """Return the negatives a scorer was trained on, or others with the same seed."""
     trained_on = scorer.settings.get("trained_on") or {}
     if "negatives" not in trained_on:
         raise ValueError(
             "`scorer.json` must have `trained_on.negatives`, got none; give a folder that "
             "`assay train` wrote"
         )
-    saved: dict[str, Any] = dict(trained_on["negatives"])
-    saved["rate"] = Rate(**saved["rate"])
-    for name in ("kinds", "proportions", "positives"):
-        saved[name] = None if saved[name] is None else tuple(saved[name])
-    if kinds is not None:
-        saved |= {"kinds": kinds, "proportions": None}
-    return NegativesConfig(**saved)
+    others = {} if kinds is None else {"kinds": kinds, "proportions": None}
+    return NegativesConfig.of({**trained_on["negatives"], **others})
 
 
 def _read_domain(

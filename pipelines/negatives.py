@@ -22,8 +22,7 @@ from cluster.output import Output
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.progress import Progress
 from pipelines.training_folder import stages
-from reffree.aspects import KINDS_OF_HEAD
-from reffree.comparisons import heads_of
+from reffree.aspects import KINDS_OF_HEAD, heads_of
 from reffree.examples import Example, PreparedPairs
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.pairs import SIDES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.candidate_pairs import CandidatePairs, PairsMetric
-from reffree.pair.presets import settings_of
+from reffree.pair.settings import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting
 from sms.metrics import METRICS

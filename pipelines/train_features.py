@@ -25,7 +25,6 @@ from pipelines.training_table import is_table, read_examples
 from reffree.checkpoint import TrainNews
 from reffree.examples import Example, Examples
 from reffree.fitting import (
-    DEFAULT_RECIPE,
     FITTED_DOCUMENTS,
     LinearRecipe,
     fit_scorer,
@@ -105,22 +104,20 @@ def train_features(
         material = _of_table(paths, seed, **of_pairs)
     else:
         material = _of_pairs(paths, recipe, tell, **of_pairs)
-    pairs, tried, values = fit_scorer(
-        material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
+    pairs, values = fit_scorer(
+        material.training, recipe.feature_config, device=device, on_stage=tell
     )
     tell("judging")
     held_out = judge_heads(material.test, pairs) if material.test else {}
     preferences = []
     if is_own_table and not held_out:
         test = list(chain.from_iterable(material.test))
-        fitted_by = next(iter(tried), DEFAULT_RECIPE)
-        preferences = judge_preferences(material.training, test, pairs, values, fitted_by, seed)
+        preferences = judge_preferences(material.training, test, pairs, values, seed)
     trained_on = {
         "files": [base_name(file.path) for file in inputs],
         **material.told(),
         "negatives": asdict(recipe.negatives),
         "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
-        "recipes": tried,
         "preferences": [asdict(own) for own in preferences],
     }
     signature = save_linear(
@@ -136,7 +133,6 @@ def train_features(
         n_pairs=material.n_pairs,
         held_out=held_out,
         left_out=material.left_out,
-        tried=tried,
         preferences=preferences,
     )
 

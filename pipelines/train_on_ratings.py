@@ -33,7 +33,7 @@ from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
 from pipelines.training_folder import checked_folder, chosen_device, stages
 from pipelines.training_table import why_unused
-from reffree.comparisons import rated_comparisons
+from reffree.aspects import rated_comparisons
 from reffree.features import PairFeatures
 from reffree.fitting import LinearRecipe
 from reffree.linear import MIN_GROUPS, Comparisons, fit_linear

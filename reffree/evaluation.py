@@ -20,8 +20,7 @@ from reffree.scorer import LearnedScorer
 
 THRESHOLD = 0.5  # a score from here on says that the candidate is good
 N_BINS = 10  # of the calibration; equally wide
-SPREAD_ATOL = 1e-12
-"""Values that differ by no more count as one value: they have no correlation."""
+SPREAD_ATOL = 1e-12  # values that differ by no more count as one value: they have no correlation
 
 _PAIRS_AT_ONCE = 500
 
@@ -59,11 +58,7 @@ class Judged:
 
     @classmethod
     def of(
-        cls,
-        groups: Sequence[Sequence[Example]],
-        first: int,
-        scores: np.ndarray,
-        is_cut: np.ndarray,
+        cls, groups: Sequence[Sequence[Example]], first: int, scores: np.ndarray, is_cut: np.ndarray
     ) -> Judged:
         """Take the examples of pairs, whose numbers begin with `first`."""
         rows = list(chain.from_iterable(groups))
@@ -97,11 +92,15 @@ class Judged:
         scores, labels = self.scores[rows], self.labels[rows]
         is_positive = self.kinds[rows] == POSITIVE
         is_right = (scores >= THRESHOLD) == (labels >= THRESHOLD)
+        pairs = self.pairs[rows]
+        order = np.argsort(pairs[is_positive], kind="stable")
+        places = np.searchsorted(pairs[is_positive][order], pairs[~is_positive])
+        gap = scores[is_positive][order][places] - scores[~is_positive]
         return KindFigures(
             n=rows.size,
             accuracy=float(is_right.mean()) if has_threshold else None,
             auc=float(roc_auc_score(is_positive, scores)),
-            preferred=_preferred(self.pairs[rows], is_positive, scores),
+            preferred=float(((gap > 0) + 0.5 * (gap == 0)).mean()),
             mse=float(np.square(scores - labels).mean()) if has_threshold else None,
             pearson=pearson(scores, labels),
             calibration_error=calibration_error(scores, labels) if has_threshold else None,
@@ -151,10 +150,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | None:
-    """Return the correlation of what is left of x and y when both are regressed on others.
-
-    `given` has shape (n, k). None where nothing is left of one.
-    """
+    """Return the correlation of what is left of x and y when both are regressed on others."""
     if not x.size:
         return None
     design = np.column_stack([np.ones(len(x)), given])
@@ -166,13 +162,7 @@ def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | 
 
 
 def calibration_error(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the expected calibration error over `N_BINS` equal bins (Naeini et al. 2015).
-
-    Examples
-    --------
-    >>> round(calibration_error(np.array([0.15, 0.15, 0.95]), np.array([0.0, 1.0, 1.0])), 3)
-    0.25
-    """
+    """Return the expected calibration error over `N_BINS` equal bins (Naeini et al. 2015)."""
     bins = np.minimum((scores * N_BINS).astype(np.int64), N_BINS - 1)
     gaps = np.bincount(bins, weights=scores - labels, minlength=N_BINS)
     return float(np.abs(gaps).sum() / scores.size)
@@ -195,11 +185,3 @@ def confounders(
     given = np.column_stack(list(traits.values()))
     correlations["score~label|traits"] = partial_pearson(scores, labels, given)
     return correlations
-
-
-def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float:
-    """Compare every negative with the reference of its pair."""
-    order = np.argsort(pairs[is_positive], kind="stable")
-    places = np.searchsorted(pairs[is_positive][order], pairs[~is_positive])
-    gap = scores[is_positive][order][places] - scores[~is_positive]
-    return float(((gap > 0) + 0.5 * (gap == 0)).mean())

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reffree.cut_text import words_of
+from reffree.edits import words_of
 from reffree.hashing import hash64, mixed
 
 NO_SPLIT = -1  # side of a row whose file has no column `split`

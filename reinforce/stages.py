@@ -16,8 +16,7 @@ import torch
 from torch import nn
 
 from reffree.hashing import generator_of
-from reffree.loop import LoopSettings, Ranks, precision
-from reffree.losses import LossSum
+from reffree.loop import LoopSettings, LossSum, Ranks, precision
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.losses import (
     advantages_of,

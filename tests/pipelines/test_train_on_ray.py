@@ -39,7 +39,7 @@ def recipe(request, tmp_path_factory):
     model = model_config(encoder=f"hf:{folder}", max_pieces=60, n_hidden=16)
     training = train_config(batch_size=8, epochs=3, checkpoint_steps=4, learning_rate=1e-3)
     if request.param == "sentence":
-        model = replace(model, scorer="sentence", head="match")
+        model = replace(model, scorer="sentence", head="lstm")
         training = replace(training, batch_size=32, epochs=30, learning_rate=5e-3, patience=30)
     return Recipe(
         model=model, negatives=NegativesConfig(kinds=("cross-pair", "add")), training=training
