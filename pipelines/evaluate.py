@@ -20,8 +20,9 @@ import numpy as np
 from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
-from pipelines.training_folder import chosen_device, local_cache, stages
+from pipelines.training_folder import stages
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
@@ -69,8 +70,8 @@ def evaluate_scorer(
         )
     results = []
     with ExitStack() as stack:
-        cache = local_cache(settings.embedding_cache)
-        if cache is None and len(scorers) > 1:  # documents are encoded once, not for every scorer
+        cache = None
+        if len(scorers) > 1:  # documents are encoded once, not for every scorer
             cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-"))
         for folder in scorers:
             tell(f"loading {folder}")
@@ -111,17 +112,10 @@ def _read_domain(
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_for_negatives(
-            negatives,
-            [path],
-            Path(work) / "pairs",
-            stages(None),
-            sides=(settings.split,),
-            columns=settings.columns,
-            limit=settings.limit,
-            split_anew=settings.split_anew,
+            negatives, [path], Path(work) / "pairs", settings, stages(None), sides=("test",)
         )
-        made = pairs.examples(settings.split, negatives)
-        made.check_negatives(settings.split)
+        made = pairs.examples("test", negatives)
+        made.check_negatives("test")
         groups = [positive_once(group) for group in made.held_out()]
     return groups, {**pairs.left_out, **made.reasons()}
 

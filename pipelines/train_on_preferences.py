@@ -15,7 +15,7 @@ from pipelines.evaluate import TRAITS, traits_of
 from reffree.aspects import KINDS_OF_HEAD
 from reffree.comparisons import comparisons_of
 from reffree.examples import Example
-from reffree.fitting import fit_recipe, texts_of
+from reffree.fitting import fit_heads, texts_of
 from reffree.linear import MIN_GROUPS, Comparisons
 from reffree.scorer import LinearPairs, load_scorer
 from reffree.splits import number_groups
@@ -44,20 +44,19 @@ def judge_preferences(
     test: Sequence[Example],
     pairs: LinearPairs,
     values: np.ndarray,
-    recipe: str,
     seed: int,
 ) -> list[Preferred]:
     """Judge every head by the preferences of the test documents.
 
     Where these have none, it is judged by those of training, cross-validated. `values` are the
-    features of the training examples, `recipe` is one of `fitting.RECIPES`.
+    features of the training examples.
     """
     fitted = comparisons_of(training, KINDS_OF_HEAD)
     judged = comparisons_of(test, KINDS_OF_HEAD)
     is_cross_validated = not judged
     if is_cross_validated:
         judged, texts = fitted, texts_of(training)
-        scores = _cross_validated(training, pairs, values, recipe, seed)
+        scores = _cross_validated(training, pairs, values, seed)
     else:
         texts = texts_of(test)
         scores = pairs.model.scores(pairs.features.read(*texts).values)
@@ -95,7 +94,7 @@ def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np
 
 
 def _cross_validated(
-    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, recipe: str, seed: int
+    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, seed: int
 ) -> np.ndarray:
     """Score each document by weights fitted to other documents, NaN where these are too few."""
     documents = np.unique([one.document_id for one in examples], return_inverse=True)[1]
@@ -104,13 +103,8 @@ def _cross_validated(
     scores = np.full((len(examples), len(pairs.heads)), np.nan)
     for k in range(N_FOLDS):
         kept = np.flatnonzero(folds != k).tolist()
-        model = fit_recipe(
-            recipe,
-            [examples[place] for place in kept],
-            values[kept],
-            pairs.features.config,
-            least_groups=MIN_GROUPS,
-        )
+        seen = [examples[place] for place in kept]
+        model = fit_heads(seen, values[kept], pairs.features.config, least_groups=MIN_GROUPS)
         if model is not None and (folds == k).any():
             held = model.scores(values[folds == k])
             for place, head in enumerate(model.heads):

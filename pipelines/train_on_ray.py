@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,20 @@ from uuid import uuid4
 
 from cluster.ray_options import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
-from pipelines.training_folder import RAY_FOLDER, Machines
+from pipelines.settings.pairs import MachineSettings
+from pipelines.training_folder import RAY_FOLDER
+
+_FIELDS = fields(MachineSettings)
 
 
-def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) -> None:
+def train_on_ray(work: Callable[..., object], folder: Path, settings: MachineSettings) -> None:
     """Train in several processes; the weights are in the folder of the run then.
 
     `work` is called with `device` and `ranks`: `learn` or `learn_stage` with all else given.
     """
-    address = cluster_address(machines.address)
+    address = cluster_address(settings.address)
+    # All that a process can be sent: settings of a verb also have functions of the caller.
+    machines = MachineSettings(**{one.name: getattr(settings, one.name) for one in _FIELDS})
     work = partial(_work_in, os.getcwd(), work)
     try:
         call_apart(_drive, work, folder, machines, address, tell={}, address=address)
@@ -36,7 +42,7 @@ def train_on_ray(work: Callable[..., object], folder: Path, machines: Machines) 
 def _drive(
     work: Callable[..., object],
     folder: Path,
-    machines: Machines,
+    machines: MachineSettings,
     address: str | None,
     _say: Callable[..., None],  # workers write their news into the folder
 ) -> None:
@@ -54,7 +60,7 @@ def _drive(
     uses_gpu = machines.gpus_per_worker > 0
     resources = {"CPU": 1.0, **({"GPU": machines.gpus_per_worker} if uses_gpu else {})}
     variables = worker_environment(1, is_local=address is None)
-    with connected(address, machines.workers, is_open_allowed=machines.is_open_allowed):
+    with connected(address, machines.workers, is_open_allowed=machines.insecure_cluster):
         trainer = TorchTrainer(
             _train_worker,
             train_loop_config={"work": work, "uses_gpu": uses_gpu},

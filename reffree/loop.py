@@ -126,9 +126,6 @@ class Task(Protocol[B]):
     def validation_loss(self, model: nn.Module, batch: B) -> LossSum:
         """Return that by which the best weights are chosen; smaller is better."""
 
-    def timings(self) -> Mapping[str, float]:
-        """Return figures of speed since they were last asked for; they may differ every time."""
-
 
 @dataclass(slots=True)
 class TrainState:
@@ -236,7 +233,7 @@ class _Run:
             if state.step % settings.log_steps == 0:
                 self._tell(
                     train_loss=state.loss_sum / max(state.n_terms, 1),
-                    figures={**_means(state.figure_sums), **self.task.timings()},
+                    figures=_means(state.figure_sums),
                 )
                 state.loss_sum, state.n_terms, state.figure_sums = 0.0, 0.0, {}
             if state.step % settings.checkpoint_steps == 0:
@@ -297,7 +294,6 @@ class _Run:
                 replace_file(self.folder / BEST_FILE, lambda path: save_file(weights, path))
         else:
             state.n_worse += 1
-        self.task.timings()  # of the validation; those of the steps begin anew
         self._tell(validation_loss=loss, figures=_means(figures))
 
     def _summed(self, parts: Sequence[LossSum]) -> tuple[Sums, dict[str, Sums]]:

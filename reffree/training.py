@@ -7,7 +7,7 @@ function runs at home and on a cluster. The loop itself is in `loop`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -133,10 +133,6 @@ class ScorerTask:
         with precision(self._where, self._config.precision):
             logits = model(**_sent(batch, self._where))
         return LOSSES[self._config.loss](logits.float(), batch.labels.to(self._where))
-
-    def timings(self) -> Mapping[str, float]:
-        """Return none: a line of the log says when it was written."""
-        return {}
 
 
 def learn(

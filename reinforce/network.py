@@ -40,13 +40,6 @@ class NetworkConfig:
     dropout: float
     """Of word vectors and between layers; the paper names none."""
 
-    def __post_init__(self) -> None:
-        for name in ("n_words", "n_dimensions", "n_hidden", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:

@@ -175,11 +175,9 @@ def test_rows_that_cannot_be_trained_on_are_refused(on_table, changed, message):
     assert message in said.err
 
 
-def test_table_that_contradicts_itself_or_has_a_curve_is_refused(on_table, tmp_path):
+def test_table_that_contradicts_itself_is_refused(on_table, tmp_path):
     worse = [{**row, "kind": "positive" if row["label"] == 0 else "swap"} for row in preferences(3)]
     assert "of a `positive` must be the highest of its document" in on_table(worse)[1].err
-    curve = on_table(preferences(), "--learning-curve", "3,5")[1].err
-    assert "`learning_curve` must be left out for a table with labels" in curve
     assert not (tmp_path / "s").exists()
 
 

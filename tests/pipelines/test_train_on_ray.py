@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from pipelines.settings.train import TrainSettings
 from pipelines.train import train_scorer
-from pipelines.training_folder import Machines
 from reffree.checkpoint import read_metrics
 from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer
@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),  # of Ray, by Ray
 ]
-TWO = Machines(workers=2, device="cpu")
 
 
 @pytest.fixture(scope="module", params=["bert", "sentence"])
@@ -54,6 +53,10 @@ def pairs(recipe, tmp_path_factory):
     return path
 
 
+def asked(out, workers=2):
+    return TrainSettings(out=out, workers=workers, device="cpu")
+
+
 def weights_of(folder):
     return load_scorer(Path(folder))._pairs._model.state_dict()
 
@@ -64,8 +67,8 @@ def validation_losses(folder):
 
 
 def test_two_workers_learn_what_one_learns(recipe, pairs, tmp_path):
-    alone = train_scorer([pairs], tmp_path / "one", recipe, machines=Machines(device="cpu"))
-    together = train_scorer([pairs], tmp_path / "two", recipe, machines=TWO)
+    alone = train_scorer([pairs], asked(tmp_path / "one", workers=1), recipe)
+    together = train_scorer([pairs], asked(tmp_path / "two"), recipe)
     one, two = validation_losses(tmp_path / "one"), validation_losses(tmp_path / "two")
     if recipe.model.scorer == "bert":
         assert two == pytest.approx(one, abs=1e-4)
@@ -79,14 +82,14 @@ def test_two_workers_learn_what_one_learns(recipe, pairs, tmp_path):
 
 
 def test_killed_workers_go_on_to_the_same_weights(recipe, pairs, tmp_path):
-    train_scorer([pairs], tmp_path / "whole", recipe, machines=TWO)
+    train_scorer([pairs], asked(tmp_path / "whole"), recipe)
     killer = threading.Thread(target=kill_after_second_checkpoint, args=(tmp_path / "killed",))
     killer.start()
     with pytest.raises(RuntimeError, match="the same command goes on"):
-        train_scorer([pairs], tmp_path / "killed", recipe, machines=TWO)
+        train_scorer([pairs], asked(tmp_path / "killed"), recipe)
     killer.join()
     n_steps = torch.load(tmp_path / "killed" / "training" / "checkpoint.pt")["state"]["step"]
-    train_scorer([pairs], tmp_path / "killed", recipe, machines=TWO, resume=True)
+    train_scorer([pairs], asked(tmp_path / "killed"), recipe)
     first, second = weights_of(tmp_path / "whole"), weights_of(tmp_path / "killed")
     assert n_steps >= 8
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -127,4 +130,4 @@ def is_ours(process):
 def test_wrong_request_of_a_worker_is_one_line(recipe, pairs, tmp_path):
     wrong = replace(recipe, training=replace(recipe.training, batch_size=1))
     with pytest.raises(ValueError, match="`workers` must be at most the examples of a batch"):
-        train_scorer([pairs], tmp_path / "out", wrong, machines=TWO)
+        train_scorer([pairs], asked(tmp_path / "out"), wrong)

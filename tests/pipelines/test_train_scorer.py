@@ -9,17 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.special import logit
-from scipy.stats import pearsonr, rankdata
 
 from cluster import list_inputs, with_content
 from pipelines import train as module
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
-from pipelines.train_on_ratings import agreement_inside
-from pipelines.training_folder import Machines
-from reffree.fitting import RECIPES
 from reffree.scorer import load_scorer
-from sms.encoders.vector_cache import VectorCache
 from tests.rare import run, wrong
 from tests.reffree.pair.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
@@ -121,48 +116,6 @@ def test_default_is_a_head_for_each_aspect(stories, tmp_path, capsys):
     assert set(result["kinds"]) == {"swap"}
 
 
-def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
-    rows, ratings = rated()
-    dev = ["--dev-corpus", str(written(tmp_path / "corpus.parquet", rows))]
-    given = ["train", str(stories), "--out", str(tmp_path / "s"), "--quiet", *dev]
-    assert "belong together; give both" in wrong(capsys, (run(given), None))
-    people = written(tmp_path / "ratings.parquet", ratings)
-    assert run([*given, "--dev-ratings", str(people)]) == 0
-    printed = capsys.readouterr().out
-    assert "Tried 4 recipes on the development set (rank correlation inside documents" in printed
-    tried = json.loads((tmp_path / "s" / "scorer.json").read_text())["trained_on"]["recipes"]
-    assert set(tried) == set(RECIPES)
-    assert list(tried.values()) == sorted(tried.values(), reverse=True)
-    scorer = load_scorer(tmp_path / "s")
-    scores = scorer.score(
-        [row["source"] for row in rows], [row["candidate"] for row in rows]
-    ).scores
-    documents = np.unique([row["document_id"] for row in rows], return_inverse=True)[1]
-    lengths = np.array([float(len(row["candidate"].split())) for row in rows])
-    means = {(one["document_id"], one["system_id"]): one["quality"] for one in ratings}
-    quality = np.array([means[row["document_id"], row["system_id"]] for row in rows])
-    reached = agreement_inside(scores, quality, lengths, documents)
-    assert reached == pytest.approx(max(tried.values()), abs=1e-9)
-
-
-def test_agreement_inside_documents_matches_scipy():
-    rng = np.random.default_rng(0)
-    documents = np.repeat(np.arange(4), 6)
-    scores, ratings, given = rng.normal(size=(3, 24))
-    ranks = np.array(
-        [
-            np.concatenate([rankdata(own[documents == d]) - 3.5 for d in range(4)])
-            for own in (scores, ratings, given)
-        ]
-    )
-    left = [own - ranks[2] * (own @ ranks[2]) / (ranks[2] @ ranks[2]) for own in ranks[:2]]
-    expected = pearsonr(*left).statistic
-    assert agreement_inside(scores, ratings, given, documents) == pytest.approx(expected)
-    assert np.isnan(agreement_inside(np.ones(24), ratings, given, documents))
-    alike = agreement_inside(scores, ratings, np.ones(24), documents)
-    assert alike == pytest.approx(pearsonr(ranks[0], ranks[1]).statistic)
-
-
 def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):
     table = tmp_path / "table.parquet"
     assert run(["negatives", str(stories), "--out", str(table), "--quiet"]) == 0
@@ -259,14 +212,12 @@ def test_recipes_follow_from_the_settings():
 
 def test_another_device_or_precision_does_not_go_on(pairs):
     inputs = with_content(list_inputs([str(pairs)]))
-    recipes = [
-        TrainSettings(out="o", scorer="bert", precision=p).recipe() for p in ("fp32", "bf16")
+    asked = [
+        TrainSettings(out="o", scorer="bert", precision=precision, **machines)
+        for precision in ("fp32", "bf16")
+        for machines in ({"device": "cpu"}, {"gpus_per_worker": 1.0})
     ]
-    machines = [Machines(device="cpu"), Machines(gpus_per_worker=1.0)]
-    prints = {
-        train_fingerprint(inputs, recipe, machine) for recipe in recipes for machine in machines
-    }
-    assert len(prints) == 4
+    assert len({train_fingerprint(inputs, one.recipe(), one) for one in asked}) == 4
 
 
 def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys):
@@ -383,7 +334,7 @@ def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, ca
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_sentence_scorer_and_vectors_that_are_kept(train, pairs, tmp_path, monkeypatch):
+def test_sentence_scorers_are_judged_together_as_alone(train, pairs, tmp_path):
     options = ("--scorer", "sentence", "--head", "lstm", "--negatives", "cross-pair")
     folders = [train(*options, "--seed", seed, out=f"of-{seed}")[1] for seed in (0, 1)]
     model = json.loads((folders[0] / "scorer.json").read_text())["model"]
@@ -397,32 +348,6 @@ def test_sentence_scorer_and_vectors_that_are_kept(train, pairs, tmp_path, monke
 
     alone = [result for folder in folders for result in figures(folder, pairs)]
     assert figures(folders[0], pairs, "--also", folders[1]) == alone
-    kept = ("--embedding-cache", tmp_path / "kept")
-    assert figures(folders[0], pairs, "--also", folders[1], *kept) == alone  # writes the vectors
-    monkeypatch.setattr(VectorCache, "write", None)
-    assert figures(folders[0], pairs, "--also", folders[1], *kept) == alone  # reads them
-
-
-def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
-    options = ("--learning-curve", "6,12", "--negatives", "cross-pair,add")
-    status, folder = train(*options)
-    assert status == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines[:3]] == ["documents", "6", "12"]
-    small, large = json.loads((folder / "learning_curve.json").read_text())
-    assert (small["n_documents"], large["n_documents"]) == (small["n_pairs"], large["n_pairs"])
-    assert small["kinds"]["add"]["n"] == large["kinds"]["add"]["n"]  # the same test documents
-    assert lines[2][-1] == f"{large['kinds']['add']['pearson']:.3f}"
-    assert load_scorer(folder / "6-documents").settings["trained_on"]["pairs"]["train"] == 6
-    assert "must not have a trained scorer yet" in wrong(
-        capsys, train("--negatives", "add", out="scorer/6-documents")
-    )
-    # Going on trains nothing again that is there.
-    monkeypatch.setattr(module, "learn", None)
-    assert train(*options)[0] == 0
-    capsys.readouterr()
-    line = wrong(capsys, train(*options, "--seed", 7))
-    assert "a curve goes on only with the same data and options" in line
 
 
 @pytest.mark.parametrize(
@@ -435,13 +360,8 @@ def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
         (("--limit", "2"), "every side must have pairs"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295, got 18446744073709551616"),
         (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),
-        (("--embedding-cache", "s3://b/kept"), "`embedding_cache` must be a folder, got s3://b/k"),
         (("--scorer", "word", "--encoder", "st:x"), "must have vectors of words for the scorer w"),
-        (("--learning-curve", "6,6"), "must be two or more different numbers"),
-        (
-            ("--learning-curve", "6,4000"),
-            "`training_documents` must be from 1 to what there are, ",
-        ),
+        (("--learning-curve", "6,12"), "`learning_curve` belongs to `ratings`; give both"),
     ],
 )
 def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):

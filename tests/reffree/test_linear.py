@@ -18,9 +18,8 @@ from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig
 from reffree.fitting import (
-    DEFAULT_RECIPE,
     LinearRecipe,
-    fit_recipe,
+    fit_heads,
     fit_scorer,
     judge_heads,
     texts_of,
@@ -167,7 +166,7 @@ def test_coherence_reads_metrics_or_the_copy_model_as_equal_parts(metrics):
         for kind in ("positive", "repeat")
     ]
     values = rng.random((40, len(config.names)))
-    model = fit_recipe(DEFAULT_RECIPE, rows, values, config)
+    model = fit_heads(rows, values, config)
     weights = dict(zip(config.names, model.heads["coherence"].weights, strict=True))
     read = {name for name in ("copy_mean", *metrics) if weights[name] > 0}
     assert read == set(metrics or ("copy_mean",))
@@ -183,7 +182,6 @@ def test_one_document_rejected():
         fit_linear(FeatureConfig(names=("length", "density", "order")), values, {"a": alone})
 
 
-@pytest.mark.parametrize("agreement", [None, lambda _pairs: 1.0])
 @pytest.mark.parametrize(
     "rows",
     [
@@ -194,10 +192,10 @@ def test_one_document_rejected():
         pytest.param([("swap", 0.0), ("swap", 0.0)], id="negatives alone"),
     ],
 )
-def test_nothing_to_compare_rejected(rows, agreement):
+def test_nothing_to_compare_rejected(rows):
     made = [example(*row, document=f"d{k}") for k in range(3) for row in rows]
     with pytest.raises(ValueError, match=f"nothing to compare in {len(made)} training rows: a doc"):
-        fit_scorer(made, FeatureConfig(), agreement=agreement)
+        fit_scorer(made, FeatureConfig())
 
 
 def test_table_of_heads_names_kinds_and_positives_that_there_are():

@@ -181,9 +181,6 @@ class Counting:
     def validation_loss(self, model, batch):
         return LossSum(-model(torch.ones(1, 1)).sum(), 1)
 
-    def timings(self):
-        return {}
-
 
 def test_kept_weights_are_the_mean_over_steps(tmp_path):
     model = torch.nn.Linear(1, 1, bias=False)

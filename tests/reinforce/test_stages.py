@@ -11,14 +11,13 @@ from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.loop import Ranks
 from reffree.pairs import Pair, as_table
 from reinforce.documents import batches_of, read_documents
-from reinforce.learning import StageJob, learn_stage
+from reinforce.learning import learn_stage
 from reinforce.stages import LikelihoodStage, MixedStage
 from tests.reinforce.conftest import make_documents, make_summariser, reward_config, stage_config
 
 CONFIG = stage_config(
     learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100
 )
-NOT_OF_THE_CLOCK = {"seconds", "tokens_per_s", "reward_share"}
 
 
 def write_pairs(folder, documents, sides):
@@ -43,15 +42,7 @@ def pairs(tmp_path):
 @pytest.fixture
 def job(pairs, tmp_path):
     make_summariser().save(tmp_path / "start")
-    return StageJob(
-        start=tmp_path / "start",
-        pairs=pairs,
-        folder=tmp_path / "run",
-        n_documents=12,
-        config=CONFIG,
-        reward=None,
-        fingerprint="f",
-    )
+    return {"start": tmp_path / "start", "pairs": pairs, "fingerprint": "f"}
 
 
 class CountedReward:
@@ -121,7 +112,7 @@ def test_likelihood_overfits_twenty_pairs_to_nothing():
     # The names, which no vocabulary has, are copied, and so are those of documents never seen.
     others = make_documents(24)[20:]
     unseen = summariser.batch(others, [one.references[0] for one in others], "cpu")
-    found = summariser.texts(unseen, summariser.greedy(unseen))
+    found = summariser.texts(unseen, summariser.greedy_and_drawn(unseen, 0)[0])
     assert [text.split()[0] for text in found] == [f"name{i}" for i in range(20, 24)]
 
 
@@ -134,7 +125,6 @@ def test_reward_of_a_step_is_asked_for_once(summariser):
         part.figures
     )
     assert part.figures["gamma"] == (0.97, 1)
-    assert set(stage.timings()) == {"tokens_per_s", "reward_share"}
 
 
 def test_mixed_stage_raises_the_reward():
@@ -246,8 +236,8 @@ def test_rate_stays_or_falls_to_nothing(summariser):
 
 @pytest.mark.parametrize("reward", [None, reward_config(metric="rougeL_f")])
 def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
-    job = replace(job, reward=reward)
-    whole, whole_state = learn_stage(job)
+    job |= {"reward": reward}
+    whole, whole_state = learn_stage(**job, folder=tmp_path / "whole", config=CONFIG)
 
     class Stopped(Exception):
         pass
@@ -257,11 +247,11 @@ def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
             raise Stopped
 
     # A checkpoint after step 4, a stop at the line of step 5.
-    stopped = replace(job, folder=tmp_path / "stopped", config=replace(CONFIG, log_steps=5))
+    folder = tmp_path / "stopped"
     with pytest.raises(Stopped):
-        learn_stage(stopped, on_news=stop)
-    assert torch.load(stopped.folder / CHECKPOINT_FILE)["state"]["step"] == 4
-    again, state = learn_stage(replace(stopped, config=CONFIG))
+        learn_stage(**job, folder=folder, config=replace(CONFIG, log_steps=5), on_news=stop)
+    assert torch.load(folder / CHECKPOINT_FILE)["state"]["step"] == 4
+    again, state = learn_stage(**job, folder=folder, config=CONFIG)
     first, second = whole.module.state_dict(), again.module.state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert (state.step, state.best_loss) == (whole_state.step, whole_state.best_loss)
