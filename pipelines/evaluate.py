@@ -22,7 +22,7 @@ from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
-from pipelines.training_folder import stages
+from pipelines.training_runs import stages
 from reffree.edits import Rate
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
@@ -33,6 +33,7 @@ from reffree.scorer import LearnedScorer, load_scorer
 from reffree.scorer_folder import SOURCE_SAMPLE
 from sms.scoring import score_texts
 
+SHIPPED = "news"
 TRAITS = ("length", "density")
 """Metrics that are no quality, in the names of `assay metrics`."""
 
@@ -56,6 +57,15 @@ def traits_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np
     """Score candidates by `TRAITS`; NaN where one has no score."""
     table = score_texts(candidates, sources=sources, metrics=TRAITS)
     return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS}
+
+
+def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
+    """Compute what a fitted scorer is to be compared with."""
+    shipped = load_scorer(SHIPPED)
+    scores = shipped.score_against_all([[text] for text in sources], candidates).scores
+    by_name = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
+    by_name |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
+    return by_name | traits_of(sources, candidates)
 
 
 def evaluate_scorer(

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from cluster.output import Output
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.negatives import NegativesSettings
-from pipelines.training_folder import stages
+from pipelines.training_runs import stages
 from reffree.aspects import KINDS_OF_HEAD
 from reffree.comparisons import heads_of
 from reffree.examples import Example, PreparedPairs

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,14 +30,14 @@ from pipelines.reports.comparison import ScoreComparison
 from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
-from pipelines.train_on_ray import train_on_ray
-from pipelines.training_folder import (
+from pipelines.training_runs import (
     PAIRS_FOLDER,
     RAY_FOLDER,
     TRAINING_FOLDER,
     checked_folder,
     fingerprint_of,
     stages,
+    train_on_ray,
     undone_if_wrong,
 )
 from reffree.buckets import bucket_paths
@@ -46,14 +46,14 @@ from reffree.examples import PreparedPairs
 from reffree.loop import BEST_FILE
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.hugging_face import load_transformers
-from reinforce.learning import first_summariser, learn_stage, load_summariser, make_reward
+from reinforce.learning import first_summariser, learn_stage, load_summariser
 from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import SUMMARISER_FILE, Limits, Summariser
 from sms.baselines import LEAD_SENTENCES
 from sms.config import ScoringConfig
 from sms.file_hashes import hash_of_files
 from sms.naming import OneOrMore, several
-from sms.reward import weights_of
+from sms.reward import Reward, weights_of
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"
@@ -107,32 +107,8 @@ def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> Reinf
 
     A summariser to `start` from must not have seen this run's test documents.
     """
-    rewards = [
-        RewardConfig(
-            metric=metric,
-            encoder=settings.encoder,
-            gamma_first=settings.gamma,
-            gamma_last=settings.gamma_last,
-            advantage=settings.advantage,
-            n_drawn=settings.drawn,
-            kl=settings.kl,
-        )
-        for metric in settings.reward
-    ]
-    likelihood, mixed = _stage_configs(settings)
-    # Before anything is written or learnt.
-    check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
-    for reward in rewards:
-        make_reward(reward, threads=settings.threads, device="cpu")
-    folder = checked_folder(
-        settings.out,
-        result=RESULTS_FILE,
-        called="a finished run",
-        begun=REQUEST_FILE,
-        is_resumed=not settings.fresh,
-    )
-    run = _Run(folder=folder, settings=settings, rewards=rewards)
-    to_train = run.prepare(several(paths), likelihood, mixed)
+    run = _Run(settings)
+    to_train = run.prepare(several(paths))
     if settings.threads is not None:
         import torch
 
@@ -156,51 +132,59 @@ def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> Reinf
     )
 
 
-def _stage_configs(settings: ReinforceSettings) -> tuple[StageConfig, StageConfig]:
-    """Return how the stage of likelihood learns, and the one with a reward."""
-    likelihood = StageConfig(
-        learning_rate=settings.learning_rate,
-        is_decaying=settings.decay,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        patience=settings.patience,
-        validation_documents=settings.validation_documents,
-        checkpoint_steps=settings.checkpoint_steps,
-        log_steps=settings.log_steps,
-        seed=settings.seed,
-    )
-    mixed = replace(
-        likelihood,
-        learning_rate=settings.mixed_learning_rate,
-        is_decaying=False,
-        epochs=settings.mixed_epochs,
-    )
-    return likelihood, mixed
-
-
-@dataclass(slots=True, kw_only=True)
 class _Run:
-    """A run, and what its steps share."""
+    """A run, and what its steps share; a request is checked before anything is written or learnt.
 
-    folder: Path
-    settings: ReinforceSettings
-    rewards: Sequence[RewardConfig]
-    request: dict[str, Any] = field(init=False)
-    """All that the result depends on, with its fingerprint."""
-    pairs: PreparedPairs = field(init=False)
+    `request` is all that the result depends on, with its fingerprint.
+    """
 
-    @property
-    def training(self) -> Path:
-        """Folder of what is needed to go on."""
-        return self.folder / TRAINING_FOLDER
+    request: dict[str, Any]
+    pairs: PreparedPairs
 
-    def tell(self, stage: str) -> None:
-        """Tell of a stage, if anybody listens."""
-        stages(self.settings.on_progress)(stage)
+    def __init__(self, settings: ReinforceSettings) -> None:
+        self.settings, self.tell = settings, stages(settings.on_progress)
+        check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
+        self.likelihood = StageConfig(
+            learning_rate=settings.learning_rate,
+            is_decaying=settings.decay,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            patience=settings.patience,
+            validation_documents=settings.validation_documents,
+            checkpoint_steps=settings.checkpoint_steps,
+            log_steps=settings.log_steps,
+            seed=settings.seed,
+        )
+        self.mixed = replace(
+            self.likelihood,
+            learning_rate=settings.mixed_learning_rate,
+            is_decaying=False,
+            epochs=settings.mixed_epochs,
+        )
+        self.rewards = [
+            RewardConfig(
+                metric=metric,
+                encoder=settings.encoder,
+                gamma_first=settings.gamma,
+                gamma_last=settings.gamma_last,
+                advantage=settings.advantage,
+                n_drawn=settings.drawn,
+                kl=settings.kl,
+            )
+            for metric in settings.reward
+        ]
+        for metric in settings.reward:
+            Reward(metric, encoder=settings.encoder, threads=settings.threads, device="cpu")
+        self.folder = checked_folder(
+            settings.out,
+            result=RESULTS_FILE,
+            called="a finished run",
+            begun=REQUEST_FILE,
+            is_resumed=not settings.fresh,
+        )
+        self.training = self.folder / TRAINING_FOLDER
 
-    def prepare(
-        self, paths: Sequence[str], likelihood: StageConfig, mixed: StageConfig
-    ) -> list[_Stage]:
+    def prepare(self, paths: Sequence[str]) -> list[_Stage]:
         """Prepare the pairs and the first summariser; return what is to be trained."""
         settings = self.settings
         start = None if settings.start is None else Path(fetch(os.fspath(settings.start)))
@@ -233,8 +217,8 @@ class _Run:
         rewarded = {CONTROL: control} if settings.control else {}
         rewarded |= {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
         return [
-            (LIKELIHOOD, first, likelihood, None),
-            *((name, likely, mixed, reward) for name, reward in rewarded.items()),
+            (LIKELIHOOD, first, self.likelihood, None),
+            *((name, likely, self.mixed, reward) for name, reward in rewarded.items()),
         ]
 
     def _first(self) -> Summariser:
@@ -296,7 +280,10 @@ class _Run:
 
     def summaries(self, systems: Sequence[str], documents: Sequence[Document]) -> pa.Table:
         """Let every system summarise the documents, and take their first sentences."""
-        of_system = {LEAD: [_lead(document.source) for document in documents]}
+        of_system: dict[str, list[str]] = {LEAD: []}
+        for document in documents:
+            sentences = [each.strip() for each in split_sentences(document.source, "en")]
+            of_system[LEAD].append(" ".join(list(filter(None, sentences))[:LEAD_SENTENCES]))
         device, settings = self.settings.own_device, self.settings
         beam = {"width": settings.beam, "blocks_trigrams": settings.block_trigrams}
         for system in systems:
@@ -359,12 +346,6 @@ class _Run:
         for folder in self.training.iterdir():
             shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
         (self.training / REQUEST_FILE).unlink(missing_ok=True)
-
-
-def _lead(source: str) -> str:
-    """Return the first sentences of a document."""
-    sentences = [text.strip() for text in split_sentences(source, "en") if text.strip()]
-    return " ".join(sentences[:LEAD_SENTENCES])
 
 
 def _folder_name(system: str) -> str:

@@ -20,15 +20,14 @@ from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
-from pipelines.train_on_preferences import Preferred
-from pipelines.train_on_ray import train_on_ray
-from pipelines.training_folder import (
+from pipelines.training_runs import (
     PAIRS_FOLDER,
     RAY_FOLDER,
     TRAINING_FOLDER,
     checked_folder,
     fingerprint_of,
     stages,
+    train_on_ray,
     undone_if_wrong,
 )
 from reffree.building import Built
@@ -44,6 +43,21 @@ from reffree.training import Recipe, calibrated, learn
 from sms.naming import OneOrMore, several
 
 EMBEDDINGS_FOLDER = "embeddings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferred:
+    """How often one head prefers what people preferred; a tie counts half."""
+
+    head: str
+    n_fitted: int  # preferences that the scorer is fitted to
+    n_fitted_documents: int
+    n_judged: int  # preferences that it is judged by
+    is_cross_validated: bool
+    """Whether each document was judged by weights fitted to the others; else by `split`."""
+    n_right: float
+    others: Mapping[str, float]
+    """How many the shipped scorer, length and density are right about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

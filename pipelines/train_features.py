@@ -11,25 +11,40 @@ from dataclasses import asdict, dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
 
+import numpy as np
+
 from cluster import list_inputs, with_content
 from cluster.store import base_name
+from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
-from pipelines.train import TrainedScorer, train_fingerprint
-from pipelines.train_on_preferences import judge_preferences
-from pipelines.training_folder import checked_folder, stages
+from pipelines.train import Preferred, TrainedScorer, train_fingerprint
+from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import is_table, read_examples
+from reffree.aspects import KINDS_OF_HEAD
+from reffree.comparisons import comparisons_of
 from reffree.examples import Example, Examples
-from reffree.fitting import FITTED_DOCUMENTS, LinearRecipe, fit_scorer, judge_heads
+from reffree.fitting import (
+    FITTED_DOCUMENTS,
+    LinearRecipe,
+    fit_heads,
+    fit_scorer,
+    judge_heads,
+    texts_of,
+)
+from reffree.linear import MIN_GROUPS
 from reffree.pairs import SourceSample
+from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
+from reffree.splits import number_groups
 from sms.naming import OneOrMore, several
 
 SIDES_READ = ("train", "test")
 JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most
+N_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +154,79 @@ def _of_table(paths: Sequence[str], settings: TrainSettings) -> Material:
         left_out=dict(left_out.most_common()),
         source_sample=sample.kept(),
     )
+
+
+# Of how many preferences it is right that it was not fitted to
+
+
+def judge_preferences(
+    training: Sequence[Example],
+    test: Sequence[Example],
+    pairs: LinearPairs,
+    values: np.ndarray,
+    seed: int,
+) -> list[Preferred]:
+    """Judge every head by the preferences of the test documents.
+
+    Where these have none, it is judged by those of training, and each document by weights that
+    were fitted to the others. `values` are the features of the training examples.
+    """
+    fitted, judged = (comparisons_of(rows, KINDS_OF_HEAD) for rows in (training, test))
+    is_cross_validated = not judged
+    if is_cross_validated:
+        judged, texts = fitted, texts_of(training)
+        scores = _cross_validated(training, pairs, values, seed)
+    else:
+        texts = texts_of(test)
+        scores = pairs.model.scores(pairs.features.read(*texts).values)
+    others = others_of(*texts)
+    documents = np.array([one.document_id for one in training])
+    per_head = []
+    for place, head in enumerate(pairs.heads):
+        if head not in judged:
+            continue
+        own = scores[:, place]
+        better, worse = judged[head].better, judged[head].worse
+        # A document with too few others to fit to has no score, and is not counted.
+        has_both = np.isfinite(own[better]) & np.isfinite(own[worse])
+        compared = better[has_both], worse[has_both]
+        rivals = (f"reffree@{SHIPPED}", *TRAITS)
+        per_head.append(
+            Preferred(
+                head=head,
+                n_fitted=fitted[head].worse.size,
+                n_fitted_documents=np.unique(documents[fitted[head].worse]).size,
+                n_judged=int(has_both.sum()),
+                is_cross_validated=is_cross_validated,
+                n_right=_n_right(own, *compared),
+                others={name: _n_right(others[name], *compared) for name in rivals},
+            )
+        )
+    return per_head
+
+
+def _n_right(scores: np.ndarray, better: np.ndarray, worse: np.ndarray) -> float:
+    difference = scores[better] - scores[worse]
+    return float((difference > 0).sum() + 0.5 * (difference == 0).sum())
+
+
+def _cross_validated(
+    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, seed: int
+) -> np.ndarray:
+    """Score each document by weights fitted to other documents, NaN where these are too few.
+
+    Documents with the same source, or nearly, are one.
+    """
+    documents = np.unique([one.document_id for one in examples], return_inverse=True)[1]
+    groups = number_groups(documents, [one.source for one in examples])
+    folds = np.random.default_rng(seed).permutation(groups.max() + 1)[groups] % N_FOLDS
+    scores = np.full((len(examples), len(pairs.heads)), np.nan)
+    for k in range(N_FOLDS):
+        is_held = folds == k
+        seen = [examples[place] for place in np.flatnonzero(~is_held).tolist()]
+        model = fit_heads(seen, values[~is_held], pairs.features.config, least_groups=MIN_GROUPS)
+        if model is not None and is_held.any():
+            held = model.scores(values[is_held])
+            for place, head in enumerate(model.heads):
+                scores[is_held, pairs.heads.index(head)] = held[:, place]
+    return scores

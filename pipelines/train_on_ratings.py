@@ -23,15 +23,15 @@ from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
 from cluster.store import base_name
-from pipelines.evaluate import TRAITS
+from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.prepare_pairs import SPLIT
 from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
 from pipelines.tables.keyed import KEYS, check_unique
 from pipelines.tables.ratings import columns_apart, read_ratings
-from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
-from pipelines.training_folder import checked_folder, stages
+from pipelines.train_features import N_FOLDS
+from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import why_unused
 from reffree.comparisons import rated_comparisons
 from reffree.features import PairFeatures

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
+from reinforce.documents import END, PAD, START
 from reinforce.network import TINY, Encoded, PointerGenerator
-from reinforce.words import END, PAD, START
 
 _NEVER = float("-inf")
 _Summary = tuple[list[int], float]

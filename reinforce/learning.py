@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,7 +14,7 @@ from reffree.buckets import bucket_paths
 from reffree.checkpoint import TrainNews
 from reffree.loop import Ranks, TrainState, run_training
 from reffree.pairs import SIDES
-from reinforce.documents import read_documents
+from reinforce.documents import SPECIAL, Vocabulary, read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.network import NetworkConfig, PointerGenerator
 from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
@@ -25,11 +25,8 @@ from reinforce.summarisers import (
     Summariser,
     load_pointer,
 )
-from reinforce.words import SPECIAL, Vocabulary
 from sms.encoders.registry import parse_spec
-
-if TYPE_CHECKING:
-    from sms.reward import Reward
+from sms.reward import Reward
 
 
 def first_summariser(
@@ -111,7 +108,7 @@ def learn_stage(
         stage = LikelihoodStage(**settings)
     else:
         first = load_summariser(start).module.to(device).eval() if reward.kl else None
-        made = make_reward(reward, threads=threads, device=device)
+        made = Reward(reward.metric, encoder=reward.encoder, threads=threads, device=device)
         stage = MixedStage(**settings, reward_config=reward, reward=made, start=first)
     state = run_training(
         summariser.module,
@@ -124,13 +121,6 @@ def learn_stage(
         on_news=on_news,
     )
     return summariser, state
-
-
-def make_reward(config: RewardConfig, *, threads: int | None, device: str) -> Reward:
-    """Make a reward of a configuration."""
-    from sms.reward import Reward
-
-    return Reward(config.metric, encoder=config.encoder, threads=threads, device=device)
 
 
 def _vectors_of(spec: str, vocabulary: Vocabulary) -> tuple[torch.Tensor, torch.Tensor]:

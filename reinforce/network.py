@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reinforce.words import END, PAD, START, UNK
+from reinforce.documents import END, PAD, START, UNK
 
 TINY = 1e-10
 """Probabilities are taken to be no smaller in logarithms; a copied word never is."""

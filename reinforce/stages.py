@@ -17,7 +17,7 @@ from torch import nn
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, Ranks, precision
 from reffree.losses import LossSum
-from reinforce.documents import Document, batches_of, read_documents
+from reinforce.documents import Document, batches_of, read_documents, repetition_rate, words_of
 from reinforce.losses import (
     advantages_of,
     divergence,
@@ -28,7 +28,6 @@ from reinforce.losses import (
     self_critical,
 )
 from reinforce.summarisers import Summariser, SummaryBatch
-from reinforce.words import repetition_rate, words_of
 
 if TYPE_CHECKING:
     from sms.reward import Reward

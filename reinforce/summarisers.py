@@ -18,9 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from reffree.checkpoint import replace_file
 from reinforce.decoding import beam_search, write
-from reinforce.documents import Document
+from reinforce.documents import END, PAD, SPECIAL, UNK, Document, Vocabulary, text_of, words_of
 from reinforce.network import Encoded, NetworkConfig, PointerGenerator
-from reinforce.words import END, PAD, SPECIAL, UNK, Vocabulary, text_of, words_of
 
 if TYPE_CHECKING:
     from reinforce.hugging_face import TransformersSummariser

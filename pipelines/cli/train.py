@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
     from pipelines.negatives import NegativesRun
     from pipelines.reinforcement import ReinforcedSummarisers
-    from pipelines.train import TrainedScorer
-    from pipelines.train_on_preferences import Preferred
+    from pipelines.train import Preferred, TrainedScorer
     from pipelines.train_on_ratings import RatedFit, RatedTraining
     from reffree.checkpoint import TrainNews
     from reffree.evaluation import KindFigures

@@ -1,13 +1,12 @@
 """Training in several processes: the same result as in one, and the same after a kill."""
 
 import contextlib
-import os
-import signal
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -104,27 +103,10 @@ def kill_after_second_checkpoint(folder):
         with contextlib.suppress(OSError):
             seen.add(path.stat().st_ino)
         time.sleep(0.001)
-    for process in worker_processes():
-        os.kill(process, signal.SIGKILL)
-
-
-def worker_processes():
-    """Find the processes of Ray's training workers among our descendants."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if b"ray::RayTrainWorker" in status.read_bytes() and is_ours(int(status.parent.name)):
-                found.append(int(status.parent.name))
-    return found
-
-
-def is_ours(process):
-    while process > 1:
-        if process == os.getpid():
-            return True
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        process = int(fields[1])
-    return False
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "ray::RayTrainWorker" in process.cmdline()[0]:
+                process.kill()
 
 
 def test_wrong_request_of_a_worker_is_one_line(recipe, pairs, tmp_path):

@@ -224,17 +224,3 @@ def test_real_pairs(negatives, data_dir, name, fewest_exchanged):
     assert made["cross-pair"] == made["add"] == made["repeat"] == made["positive"]
     assert made["exchange"] > fewest_exchanged * made["positive"]
     assert made["unimportant"] > 0.95 * made["positive"]
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_hard_cross_pairs_are_nearer_than_random_ones(negatives, data_dir):
-    kinds = ("--kinds", "cross-pair,cross-pair-hard")
-    table = negatives(data_dir / "cnndm_pairs.parquet", *kinds, "--limit", 400)
-
-    def shared(kind):
-        rows = table.filter(kind=kind).select("source", "candidate").rows()
-        words = [(words_of(source), words_of(candidate)) for source, candidate in rows]
-        return sum(len(own & theirs) / len(theirs) for own, theirs in words) / len(rows)
-
-    assert shared("cross-pair-hard") > 1.05 * shared("cross-pair")

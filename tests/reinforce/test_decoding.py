@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from reinforce.decoding import beam_search, draw
-from reinforce.words import END, PAD, repetition_rate
+from reinforce.documents import END, PAD, repetition_rate
 from tests.reinforce.conftest import make_documents, make_summariser
 
 

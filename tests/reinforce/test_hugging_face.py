@@ -8,10 +8,9 @@ import torch
 
 from reinforce.hugging_face import load_transformers
 from reinforce.learning import load_summariser
-from reinforce.stages import LikelihoodStage
 from reinforce.summarisers import Limits
 from tests.reinforce.conftest import make_documents
-from tests.reinforce.test_stages import CountedReward, batch_of, learn, mixed_stage, plain
+from tests.reinforce.test_stages import batch_of
 from tests.reinforce.tiny_models import write_tiny_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -75,19 +74,6 @@ def test_what_the_folder_says_of_generation_changes_nothing(folder, tmp_path):
         beams = found.search(batch, width=2)
         written.append([greedy, *drawn, beams])
     assert all(torch.equal(*pair) for pair in zip(*written, strict=True))
-
-
-def test_both_stages_learn(summariser):
-    torch.manual_seed(0)
-    summariser.module.train()
-    batch = batch_of(summariser, 6)
-    likelihood = LikelihoodStage(**plain(summariser, 6))
-    reward = CountedReward()
-    losses = learn(likelihood, summariser, batch, 6)
-    assert losses[-1] < losses[0]
-    losses = learn(mixed_stage(summariser, reward), summariser, batch, 6)
-    assert all(abs(loss) < 1e3 for loss in losses)
-    assert reward.sizes == [12] * 6
 
 
 def test_saved_model_searches_the_same(summariser, tmp_path):

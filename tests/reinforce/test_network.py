@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from reinforce.documents import PAD, START, UNK
 from reinforce.network import BothWays
-from reinforce.words import PAD, START, UNK
 from tests.reinforce.conftest import make_documents, make_summariser
 
 SUM_ATOL = 1e-5
