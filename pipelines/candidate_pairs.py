@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sms.cutting import first_tokens
-from sms.metric import Batch, Metric, MetricRequest, Setting
+from sms.metric import Batch, Metric, MetricRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +34,11 @@ class CandidatePairs:
         paired: list[tuple[int, int, str, str]] = []
         reasons: dict[int, list[str]] = {}
         for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
-            usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
-            if why := why_unusable(candidate):
+            usable = [(k, text) for k, text in enumerate(own) if text and not _why_unusable(text)]
+            if why := _why_unusable(candidate):
                 reasons[row] = [f"candidate:{why}"]
             elif side and not usable:
-                reasons[row] = [f"{side}:{why_unusable(own[0]) if own else 'missing'}"]
+                reasons[row] = [f"{side}:{_why_unusable(own[0]) if own else 'missing'}"]
             else:
                 paired += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
         rows = np.array([row for row, *_ in paired], dtype=np.int64)
@@ -105,29 +105,20 @@ class PairsMetric(Metric):
 
 
 def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
-    """Return what each candidate is judged by."""
+    """Return what each candidate is judged by: its `references` or `sources`, as the run asks."""
     if not request.sides:
         return [()] * len(batch.rows)
     (side,) = request.sides
-    return [as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
-
-
-def as_asked(
-    given: Sequence[str | None] | None, side: str, setting: Setting
-) -> Sequence[str | None]:
-    """Keep of a candidate's `references` or `sources` what the run asks for."""
-    given = given or []
+    setting = batch.setting
+    rows: list[list[str | None]] = [own or [] for own in batch.rows[side].to_pylist()]
     if side == "references" and setting.multi_reference == "first":
-        return given[:1]
-    if side == "sources" and setting.source_tokens is not None:
-        cut: list[str | None] = first_tokens(
-            pa.array(given, pa.string()), setting.source_tokens
-        ).to_pylist()
-        return cut
-    return given
+        return [own[:1] for own in rows]
+    if side == "sources" and (n := setting.source_tokens) is not None:
+        return [first_tokens(pa.array(own, pa.string()), n).to_pylist() for own in rows]
+    return list(rows)
 
 
-def why_unusable(text: str | None) -> str | None:
+def _why_unusable(text: str | None) -> str | None:
     """Say why there is nothing to read in a text; None where there is."""
     if text is None:
         return "null"

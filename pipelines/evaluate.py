@@ -19,8 +19,9 @@ import numpy as np
 from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
-from pipelines.training_folder import chosen_device, local_cache, stages
+from pipelines.training_runs import stages
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
 from reffree.fitting import texts_of
@@ -30,6 +31,7 @@ from reffree.scorer import LearnedScorer, load_scorer
 from reffree.scorer_folder import SOURCE_SAMPLE
 from sms.scoring import score_texts
 
+SHIPPED = "news"
 TRAITS = ("length", "density")
 """Metrics that are no quality, in the names of `assay metrics`."""
 
@@ -55,6 +57,15 @@ def traits_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np
     return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS}
 
 
+def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
+    """Compute what a fitted scorer is to be compared with."""
+    shipped = load_scorer(SHIPPED)
+    scores = shipped.score_against_all([[text] for text in sources], candidates).scores
+    by_name = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
+    by_name |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
+    return by_name | traits_of(sources, candidates)
+
+
 def evaluate_scorer(
     scorers: Sequence[str], paths: Sequence[str], settings: EvaluateSettings
 ) -> list[DomainResult]:
@@ -67,8 +78,8 @@ def evaluate_scorer(
         )
     results = []
     with ExitStack() as stack:
-        cache = local_cache(settings.embedding_cache)
-        if cache is None and len(scorers) > 1:  # documents are encoded once, not for every scorer
+        cache = None
+        if len(scorers) > 1:  # documents are encoded once, not for every scorer
             cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-"))
         for folder in scorers:
             tell(f"loading {folder}")
@@ -104,17 +115,10 @@ def _read_domain(
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_for_negatives(
-            negatives,
-            [path],
-            Path(work) / "pairs",
-            stages(None),
-            sides=(settings.split,),
-            columns=settings.columns,
-            limit=settings.limit,
-            split_anew=settings.split_anew,
+            negatives, [path], Path(work) / "pairs", settings, stages(None), sides=("test",)
         )
-        made = pairs.examples(settings.split, negatives)
-        made.check_negatives(settings.split)
+        made = pairs.examples("test", negatives)
+        made.check_negatives("test")
         groups = [positive_once(group) for group in made.held_out()]
     return groups, {**pairs.left_out, **made.reasons()}
 

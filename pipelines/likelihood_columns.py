@@ -188,16 +188,10 @@ def sentence_of_tokens(text: str, spans: np.ndarray, rules: TextRules) -> np.nda
     array([0, 0, 1])
     """
     pieces = _sentences(text, rules)
-    lengths = np.array([len(piece) for piece in pieces])
-    ends = np.cumsum(lengths) - lengths + np.array([len(piece.rstrip()) for piece in pieces])
+    starts = np.cumsum([0, *map(len, pieces[:-1])])
+    ends = starts + [len(piece.rstrip()) for piece in pieces]
     sentences = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0), side="right")
     return np.minimum(sentences, ends.size - 1)
-
-
-def lead_of(text: str, n_sentences: int, rules: TextRules) -> str:
-    """Return the first sentences of a text."""
-    pieces = [piece for piece in _sentences(text, rules) if piece.strip()]
-    return "".join(pieces[:n_sentences]).rstrip()
 
 
 def _sentences(text: str, rules: TextRules) -> list[str]:
@@ -245,7 +239,8 @@ def _directions(
     if against == "recall":
         loaded: LikelihoodModel = batch.setting.models[request.name]
         n, rules = loaded.settings.lead, batch.setting.rules
-        others = [lead_of(text, n, rules) for text in others]
+        pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
+        others = ["".join(own[:n]).rstrip() for own in pieces]
     there = _Direction("candidate", pairs.candidates, pairs.side, others)
     back = _Direction(pairs.side, others, "candidate", pairs.candidates)
     if against == "reference":

@@ -18,6 +18,7 @@ import numpy as np
 from cluster import column_names, list_inputs
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, UNREADABLE, kept_name
+from pipelines.settings.train import TrainSettings
 from reffree.examples import Example
 from reffree.hashing import hash64
 from reffree.negatives import POSITIVE
@@ -38,23 +39,26 @@ def is_table(paths: OneOrMore, columns: Mapping[str, str]) -> bool:
 
 
 def read_examples(
-    paths: OneOrMore, columns: Mapping[str, str], *, limit: int | None, seed: int
+    paths: OneOrMore, settings: TrainSettings
 ) -> tuple[dict[str, list[Example]], Counter[str]]:
     """Read the rows of each side; without a column `split` all are for training.
 
     Also returns why rows are left out, and how many. A row whose document or source, or nearly the
     same source, is on a later side, too, is one of them.
     """
-    files = list_inputs(paths)
+    files, columns = list_inputs(paths), settings.columns or {}
     theirs = {name: columns.get(name, name) for name in (LABEL, *_DEFAULTS)}
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
-    keep = tuple(name for name in theirs.values() if name in there)
+    keep, has_split = (
+        tuple(name for name in theirs.values() if name in there),
+        theirs["split"] in there,
+    )
     own = {name: named for name, named in columns.items() if name not in theirs}
     wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
     examples: list[Example] = []
     sides: list[int] = []
     left_out: Counter[str] = Counter()
-    for table in read_files(files, wanted, limit=limit):
+    for table in read_files(files, wanted, limit=settings.limit):
         for row in table.to_pylist():
             if (why := why_unused(row)) is not None:
                 left_out[why] += 1
@@ -65,8 +69,8 @@ def read_examples(
                 if row.get(kept_name(named)) is not None
             }
             examples.append(_example(row, _DEFAULTS | said))
-            has_split = theirs["split"] in there
-            sides.append(_side(row[DOCUMENT_ID], said.get("split"), seed) if has_split else 0)
+            split = said.get("split")
+            sides.append(_side(row[DOCUMENT_ID], split, settings.seed) if has_split else 0)
     _check_labels(examples)
     places = np.array(sides, dtype=np.int8)
     if places.any():

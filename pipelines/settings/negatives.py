@@ -30,9 +30,6 @@ class NegativesSettings(PairSettings):
     """Use the recipe of Bao et al. (bao2020)."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
-    split: Annotated[Literal["train", "validation", "test", "all"], "rare"] = "all"
-    """Documents to use, by their side of the split. Added words always come from the training
-    references."""
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""

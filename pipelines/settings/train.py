@@ -18,10 +18,10 @@ FEATURES = "features"
 OF_MODELS = (
     "head", "dropout", "preset", "loss", "calibration", "epochs", "batch_size", "learning_rate",
     "max_pieces", "patience", "ema_decay", "checkpoint_steps", "precision",
-    "workers", "gpus_per_worker", "address", "encoder", "embedding_cache",
+    "workers", "gpus_per_worker", "address", "encoder",
 )  # fmt: skip
 """Settings that the scorer of features does not read."""
-OF_FEATURES = ("metrics", "models", "dev_corpus", "dev_ratings")
+OF_FEATURES = ("metrics", "models")
 """Settings that no other scorer reads."""
 
 
@@ -49,12 +49,6 @@ class TrainSettings(PairSettings, MachineSettings):
     raters: Annotated[Sequence[str], "rare"] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
     their names show several pools, such as expert-1 and turker-1."""
-    dev_corpus: Annotated[AnyPath | None, "FILE"] = None
-    """Try four recipes for `features`, and keep the one that agrees best with `--dev-ratings` on
-    the summaries in FILE, within documents and with length held fixed. FILE is as for `assay
-    score`."""
-    dev_ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
     head: Annotated[Literal["fc", "cnn", "lstm"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`."""
     dropout: Annotated[float | None, "rare"] = None
@@ -92,11 +86,9 @@ class TrainSettings(PairSettings, MachineSettings):
     """Seed of all random numbers."""
     fresh: bool = False
     """Replace the interrupted training in DIR instead of continuing it."""
-    embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
-    """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     learning_curve: Annotated[Sequence[int], "rare"] = ()
-    """Train once for each of these numbers of documents, for example 100,300,1000, and write how
-    good each scorer is."""
+    """With `ratings`, also say how good scorers fitted to so many rated documents are, for example
+    5,10,20."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Called with every figure that is logged."""
 
@@ -162,6 +154,8 @@ class TrainSettings(PairSettings, MachineSettings):
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
         wrong += OF_MODELS if scorer == FEATURES else OF_FEATURES
+        if self.learning_curve and self.ratings is None:
+            raise ValueError("`learning_curve` belongs to `ratings`; give both, or leave it out")
         defaults = {one.name: one.default for one in fields(self)}
         for name in wrong:
             if getattr(self, name) != defaults[name]:

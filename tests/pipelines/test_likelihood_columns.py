@@ -14,8 +14,7 @@ from reffree.likelihood_settings import LikelihoodSettings
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import TextRules
-from tests.breaking import break_everywhere
-from tests.rare import page_of, run, wrong
+from tests.rare import page_of, run
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCES = [
@@ -198,23 +197,6 @@ def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.ray
-def test_workers_score_as_one_process_does(folder, tmp_path):
-    corpus = write_corpus(tmp_path / "c.parquet")
-    tables = []
-    template = {"template": "{document} {summary}", "positive": "cat"}
-    models = {"lm": str(folder), "asked": {"path": str(folder), "model": "generator", **template}}
-    metrics = ["likelihood@lm", "likelihood@lm:reference", "pair@asked"]
-    for name, how in (("one", {"local": True}), ("two", {"workers": 2})):
-        score_corpus(
-            corpus, tmp_path / name, metrics=metrics, models=models, cpus_per_worker=1,
-            rows_per_shard=1, **how,
-        )  # fmt: skip
-        tables.append(pl.read_parquet(tmp_path / name / "scores" / "*.parquet"))
-    assert tables[0].equals(tables[1])
-
-
 @pytest.mark.parametrize(
     ("name", "models", "said"),
     [
@@ -229,13 +211,6 @@ def test_workers_score_as_one_process_does(folder, tmp_path):
 def test_wrong_names_and_tables_rejected(name, models, said):
     with pytest.raises(ValueError, match=said):
         ScoringConfig(metrics=(name,), models=models)
-
-
-def test_missing_model_is_one_line(tmp_path, capsys):
-    corpus = write_corpus(tmp_path / "c.parquet")
-    command = ["score", str(corpus), "--out", str(tmp_path / "out"), "--local", "--quiet"]
-    result = run([*command, "--metrics", f"likelihood@{tmp_path}/no:source"]), None
-    assert "check the path after `likelihood@`" in wrong(capsys, result)
 
 
 def test_score_is_explained_by_its_tokens(folder, tmp_path):
@@ -265,15 +240,3 @@ def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
     assert reward.higher_is == "likelier"
     with pytest.raises(ValueError, match="`undefined` must be given, and finite, for likelihood@"):
         Reward(f"likelihood@{folder}", device="cpu")
-
-
-def rows_to_break(n):
-    return to_rows([f"The cat saw {abs(n)}x. It sat."], None, [f"A cat saw {n}z."])
-
-
-def test_scorer_that_broke_off_somewhere_goes_on(folder):
-    config = ScoringConfig(metrics=("likelihood@lm",), models={"lm": str(folder)})
-    pair = [SummaryScorer(config, threads=1, device="cpu") for _ in range(2)]
-    for each in pair:
-        each.compare(each.prepare(rows_to_break(1_000_000)))
-    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 97)))

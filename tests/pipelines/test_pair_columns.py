@@ -74,7 +74,7 @@ def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
     scorer = SummaryScorer(
         ScoringConfig(metrics=["pair@nli"], models=models_of(nli, nli={"summary": "sentences"}))
     )
-    split = "reffree.pair.cutting.split_sentences"
+    split = "reffree.pair.inputs.split_sentences"
 
     def fail(text, language):
         if "BROKEN" in text:

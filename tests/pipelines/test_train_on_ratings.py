@@ -32,10 +32,10 @@ def on_ratings(tmp_path, capsys):
 def on_table(tmp_path, capsys):
     """Train on the rows of a table; return the status and what is printed."""
 
-    def call(rows, *options):
+    def call(rows, out="s"):
         table = tmp_path / "table.jsonl"
         table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        status = run(["train", str(table), "--out", str(tmp_path / "s"), "--quiet", *options])
+        status = run(["train", str(table), "--out", str(tmp_path / out), "--quiet"])
         return status, capsys.readouterr()
 
     return call
@@ -114,7 +114,7 @@ def preferences(n=10):
     """Documents with a good and a bad summary each, which cannot be told by length."""
     return [
         {"document_id": row["document_id"], "source": row["source"], "candidate": text,
-         "label": label}
+         "label": label, "aspect": "style"}
         for row in news(n)
         for text, label in ((row["reference"], 1), ("zyx " * len(row["reference"].split()), 0))
     ]  # fmt: skip
@@ -125,7 +125,7 @@ def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, 
     assert status == 0
     lines = printed.out.splitlines()
     assert lines[2].startswith(
-        "overall: fitted to 10 preferences of 10 documents. It agrees with 10 of 10 preferences "
+        "style: fitted to 10 preferences of 10 documents. It agrees with 10 of 10 preferences "
         "that it had not seen; reffree@news"
     )
     assert "length 5, " in lines[2]  # all tied
@@ -134,12 +134,8 @@ def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, 
     assert lines[-2].startswith("Signature: ")
     (told,) = json.loads((tmp_path / "s" / "scorer.json").read_text())["trained_on"]["preferences"]
     assert (told["n_fitted"], told["n_right"], told["is_cross_validated"]) == (10, 10, True)
-
-
-def test_too_few_preferences_are_not_judged(on_table):
-    _, printed = on_table(preferences(2))
     said = "fitted to 2 preferences of 2 documents. That is too few documents to say"
-    assert said in printed.out
+    assert said in on_table(preferences(2), out="few")[1].out
 
 
 def test_preferences_with_split_are_judged_by_their_test_documents(on_table):
@@ -161,10 +157,8 @@ def test_preferences_with_split_are_judged_by_their_test_documents(on_table):
 REFUSED = [
     pytest.param({"label": 1}, "nothing to compare in 6 training rows: a document", id="equal"),
     pytest.param({"label": float("nan")}, "`label` must be finite and `weight` above 0", id="nan"),
-    pytest.param({"weight": 0}, "`weight` above 0, got 1 and 0 for document n0; leave", id="0"),
     pytest.param({"label": [1]}, "`label`, `weight` and `number` must be numbers", id="list"),
     pytest.param({"source": ["A b.", "C d."]}, "must have one source, got 2 for doc", id="two"),
-    pytest.param({"document_id": None}, "nothing to compare in 0 training rows", id="none"),
 ]
 
 
@@ -175,11 +169,9 @@ def test_rows_that_cannot_be_trained_on_are_refused(on_table, changed, message):
     assert message in said.err
 
 
-def test_table_that_contradicts_itself_or_has_a_curve_is_refused(on_table, tmp_path):
+def test_table_that_contradicts_itself_is_refused(on_table, tmp_path):
     worse = [{**row, "kind": "positive" if row["label"] == 0 else "swap"} for row in preferences(3)]
     assert "of a `positive` must be the highest of its document" in on_table(worse)[1].err
-    curve = on_table(preferences(), "--learning-curve", "3,5")[1].err
-    assert "`learning_curve` must be left out for a table with labels" in curve
     assert not (tmp_path / "s").exists()
 
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from reinforce.documents import Document
+from reinforce.documents import Document, Vocabulary
 from reinforce.network import NetworkConfig, PointerGenerator
 from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import Limits, PointerSummariser
-from reinforce.words import Vocabulary
 
 VERBS = ["won", "lost", "built", "sold", "found", "moved", "closed", "opened"]
 THINGS = ["bridge", "school", "ferry", "market", "mill", "tower", "road", "park"]
