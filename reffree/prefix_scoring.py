@@ -191,7 +191,8 @@ class _Read:
 
 def _select(past: Any, rows: torch.Tensor) -> Any:  # noqa: ANN401  (transformers has no types)
     """Copy some rows of keys and values; a row may be named twice."""
-    parts, caches = [], (past,)
+    parts: list[Any] = []
+    caches: tuple[Any, ...] = (past,)
     if hasattr(past, "cross_attention_cache"):  # of an encoder and a decoder
         caches = (past.self_attention_cache, past.cross_attention_cache)
     for part in caches:

@@ -169,16 +169,16 @@ def test_one_document_rejected():
         fit_linear(THREE, values, {"a": alone})
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param([], id="no rows"),
-        pytest.param([("", 1.0)], id="one candidate per document"),
-        pytest.param([("", 1.0), ("", 1.0)], id="equal labels"),
-        pytest.param([("positive", 1.0), ("positive", 1.0)], id="positives alone"),
-        pytest.param([("swap", 0.0), ("swap", 0.0)], id="negatives alone"),
-    ],
-)
+NOTHING = [
+    [],
+    [("", 1.0)],
+    [("", 1.0), ("", 1.0)],
+    [("positive", 1.0), ("positive", 1.0)],
+    [("swap", 0.0), ("swap", 0.0)],
+]
+
+
+@pytest.mark.parametrize("rows", NOTHING, ids=str)
 def test_nothing_to_compare_rejected(rows):
     made = [example(*row, document=f"d{k}") for k in range(3) for row in rows]
     with pytest.raises(ValueError, match=f"nothing to compare in {len(made)} training rows: a doc"):
@@ -250,12 +250,10 @@ def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path)
 
 
 def test_contributions_of_features_and_a_constant_are_the_score():
-    scorer = load_scorer("news")
-    assert scorer.linear is not None
+    scorer = load_scorer("news.fluency")
+    assert scorer.head == "fluency"
     texts = (GOOD, f"{GOOD} {GOOD}", "Carl Bell sang.")
-    scores = [
-        scorer.chosen(scorer._pairs.score([SOURCE], [text]).scores, "fluency")[0] for text in texts
-    ]
+    scores = scorer.score([SOURCE] * 3, texts).scores
     parts = [scorer.linear.contributions(SOURCE, text, "fluency") for text in texts]
     constants = [score - sum(own.values()) for score, own in zip(scores, parts, strict=True)]
     assert constants == pytest.approx([scorer.linear.constant("fluency")] * 3, abs=1e-9)
@@ -277,4 +275,3 @@ def test_scorer_of_the_package_needs_no_folder():
     assert scorer.heads == ("coherence", "consistency", "fluency", "relevance")
     good, bad = scorer.score([SOURCE] * 2, [GOOD, "Carl Bell sang sang the weather of."]).scores
     assert good > bad
-    assert load_scorer("news.fluency").head == "fluency"

@@ -175,24 +175,24 @@ def test_damaged_folder_rejected(name, bert, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_other_version_of_a_library_is_said(bert, tmp_path, caplog):
-    save(build(bert), tmp_path)
+def test_other_version_of_a_library_is_said_and_another_encoder_refused(bert, tmp_path, caplog):
+    lengths = {"document_length": 3, "summary_length": 1}
+    save(build(model_config(scorer="sentence", encoder=bert.encoder, **lengths)), tmp_path)
     load_scorer(tmp_path)
     assert not caplog.messages
     change(tmp_path, versions={"torch": "1.9.0", "transformers": None})
     load_scorer(tmp_path)
-    (message,) = caplog.messages
-    assert "was trained with torch 1.9.0, this is" in message
-
-
-def test_other_encoder_rejected(bert, tmp_path):
-    config = model_config(
-        scorer="sentence", encoder=bert.encoder, document_length=3, summary_length=1
-    )
-    save(build(config), tmp_path)
+    assert "was trained with torch 1.9.0, this is" in caplog.messages[0]
     change(tmp_path, encoder_content="0")
     with pytest.raises(ValueError, match=r"must be the one that the scorer .* was trained with"):
         load_scorer(tmp_path)
+
+
+def test_folder_of_an_earlier_version_is_read(bert, tmp_path):
+    save(build(bert), tmp_path)
+    before = load_scorer(tmp_path).score(SOURCES, CANDIDATES).scores
+    change_model(tmp_path, frozen_layers=1)
+    np.testing.assert_array_equal(load_scorer(tmp_path).score(SOURCES, CANDIDATES).scores, before)
 
 
 @pytest.mark.parametrize(
