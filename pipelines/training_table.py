@@ -20,10 +20,9 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, UNREADABLE, kept_name
 from pipelines.settings.train import TrainSettings
 from reffree.examples import Example
-from reffree.hashing import hash64
 from reffree.negatives import POSITIVE
 from reffree.pairs import SIDES, side_named, text_key
-from reffree.splits import LEAK, hashed_sides, shared_sources
+from reffree.splits import LEAK, shared_sources
 from sms.naming import OneOrMore
 
 LABEL = "label"
@@ -69,8 +68,7 @@ def read_examples(
                 if row.get(kept_name(named)) is not None
             }
             examples.append(_example(row, _DEFAULTS | said))
-            split = said.get("split")
-            sides.append(_side(row[DOCUMENT_ID], split, settings.seed) if has_split else 0)
+            sides.append(_side(row[DOCUMENT_ID], said.get("split")) if has_split else 0)
     _check_labels(examples)
     places = np.array(sides, dtype=np.int8)
     if places.any():
@@ -150,14 +148,10 @@ def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
     )
 
 
-def _side(document_id: str, split: str | None, seed: int) -> int:
-    if split is not None:
-        place = side_named(split)
-        if place < 0:
-            raise ValueError(
-                f"`split` must be train, validation or test, got {split!r} for document "
-                f"{document_id}"
-            )
-        return place
-    keys = np.array([hash64(document_id)], dtype=np.uint64)
-    return int(hashed_sides(keys, seed=seed)[0])
+def _side(document_id: str, split: str | None) -> int:
+    place = -1 if split is None else side_named(split)
+    if place < 0:
+        raise ValueError(
+            f"`split` must be train, validation or test, got {split!r} for document {document_id}"
+        )
+    return place

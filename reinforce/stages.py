@@ -157,7 +157,9 @@ class MixedStage(LikelihoodStage):
         if config.is_control:
             return super().loss(model, batch, step)
         is_counted = self.summariser.is_counted
-        greedy, drawn = self._written(batch)
+        # As the probabilities are computed: without dropout, in the same number format.
+        with without_dropout(self.summariser.module), precision(torch.device(self.device)):
+            greedy, drawn = self.summariser.greedy_and_drawn(batch, config.n_drawn)
         texts = [self.summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
         (reward_greedy, *of_drawn), figures = self._rewards(batch, *texts)
         reward_drawn = torch.stack(of_drawn)
@@ -204,11 +206,6 @@ class MixedStage(LikelihoodStage):
         (rewards,), figures = self._rewards(batch, texts, name="validation_reward")
         figures |= {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
         return LossSum(-rewards.double().sum(), len(texts), figures)
-
-    def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write as the probabilities are computed: without dropout, in the same number format."""
-        with without_dropout(self.summariser.module), precision(torch.device(self.device)):
-            return self.summariser.greedy_and_drawn(batch, self.reward_config.n_drawn)
 
     def _rewards(
         self, batch: SummaryBatch, *candidates: Sequence[str], name: str = "reward"

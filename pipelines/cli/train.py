@@ -201,8 +201,6 @@ def _preferred(own: Preferred) -> str:
 
 def _fitted(trained: RatedTraining) -> list[str]:
     """Show what fitting to ratings would reach elsewhere, by cross-validation."""
-    from pipelines.train_on_ratings import FIGURES_FILE
-
     others = list(trained.fits[0].others)
     rows = [
         (
@@ -229,7 +227,7 @@ def _fitted(trained: RatedTraining) -> list[str]:
         "",
         f"Signature: {trained.signature}",
         f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
-        f"{FIGURES_FILE} there.",
+        "`scorer.json` there.",
     ]
 
 

@@ -229,18 +229,13 @@ def test_trained_folder_can_be_loaded_and_judged(train, pairs, judged, capsys):
 
 
 def test_calibrated_unless_asked_otherwise(train):
-    _, plain = train("--no-calibration", "--negatives", "cross-pair", out="plain")
-    status, folder = train("--negatives", "cross-pair")
-    assert status == 0
-    settings = settings_of(folder)
-    scale, shift = settings["trained_on"]["calibration"].values()
+    _, plain = train("--no-calibration", out="plain")
+    _, folder = train()
+    scale, shift = settings_of(folder)["trained_on"]["calibration"].values()
     assert (scale, shift) != (1.0, 0.0)
-    rows = rows_of(3, prefix="x")
-    texts = [row["source"] for row in rows], [row["reference"] for row in rows]
-    bare = logit(load_scorer(plain).score(*texts).scores)
-    assert logit(load_scorer(folder).score(*texts).scores) == pytest.approx(
-        scale * bare + shift, abs=1e-5
-    )
+    texts = [[row[name] for row in rows_of(3, prefix="x")] for name in ("source", "reference")]
+    bare, found = (logit(load_scorer(one).score(*texts).scores) for one in (plain, folder))
+    assert found == pytest.approx(scale * bare + shift, abs=1e-5)
     assert "calibration" not in settings_of(plain)["trained_on"]
     assert load_scorer(plain).signature != load_scorer(folder).signature
 

@@ -190,7 +190,6 @@ def test_other_formats_and_names(negatives, tmp_path):
     [
         (("--kinds", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--kinds", "add=1,delete"), "has a weight, all must have one, got `delete`"),
-        (("--kinds", "add=1, add=2"), "must be named once, got `add` twice"),
         (("--columns", "source=article"), "column `article` is missing"),
         (("--columns", "split=fold"), "column `fold` must be in every file"),
         (("--limit", "0"), "`limit` must be at least 1, got 0"),
@@ -207,12 +206,6 @@ def test_one_class_only_says_why(call, capsys):
     assert "must give some for every side, got none for train" in line
     assert "delete: one word only" in line
     assert not out.exists()
-
-
-def test_file_that_exists_is_not_replaced(call, capsys, tmp_path):
-    (tmp_path / "out.parquet").write_bytes(b"mine")
-    assert "`--out` must not exist yet" in wrong(capsys, call(rows_of(30)))
-    assert (tmp_path / "out.parquet").read_bytes() == b"mine"
 
 
 @pytest.mark.data

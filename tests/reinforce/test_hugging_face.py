@@ -9,8 +9,7 @@ import torch
 from reinforce.hugging_face import load_transformers
 from reinforce.learning import load_summariser
 from reinforce.summarisers import Limits
-from tests.reinforce.conftest import make_documents
-from tests.reinforce.test_stages import batch_of
+from tests.reinforce.conftest import batch_of, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -30,7 +29,7 @@ def summariser(folder):
 
 
 def test_log_probabilities_are_the_models_own_loss(summariser):
-    batch = batch_of(summariser)
+    batch = batch_of(summariser, 4)
     with torch.no_grad():
         (logs,) = summariser.module(**batch.inputs, targets=[batch.target])
         counted = summariser.is_counted(batch.target)

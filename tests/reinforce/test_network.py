@@ -8,14 +8,10 @@ from torch import nn
 
 from reinforce.documents import PAD, START, UNK
 from reinforce.network import BothWays
-from tests.reinforce.conftest import make_documents, make_summariser
+from tests.reinforce.conftest import batch_of, make_documents, make_summariser
 
 SUM_ATOL = 1e-5
 """Of float32 probabilities of a hundred words."""
-
-
-def batch_of(summariser, documents):
-    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
 
 
 @settings(max_examples=20)

@@ -12,12 +12,17 @@ from reffree.loop import Ranks
 from reffree.pairs import Pair, as_table
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import learn_stage
-from reinforce.stages import LikelihoodStage, MixedStage
-from tests.reinforce.conftest import make_documents, make_summariser, reward_config, stage_config
+from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
+from tests.reinforce.conftest import batch_of, make_documents, make_summariser
 
-CONFIG = stage_config(
-    learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100
-)
+CONFIG = StageConfig(
+    learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100,
+    validation_documents=1_000, seed=0,
+)  # fmt: skip
+REWARD = RewardConfig(
+    metric="rougeL_f", encoder="minilm", gamma_first=0.97, gamma_last=0.997, advantage="raw",
+    n_drawn=1,
+)  # fmt: skip
 
 
 def write_pairs(folder, documents, sides):
@@ -65,30 +70,16 @@ class CountedReward:
         return parts["shared"].tolist()
 
 
-def plain(summariser, n_steps=10, config=CONFIG):
-    """Settings of a stage in this process, for batches that are handed in."""
-    return {
-        "summariser": summariser,
-        "config": config,
-        "buckets": {},
-        "n_steps": n_steps,
-        "device": "cpu",
-        "ranks": Ranks(),
-    }
+def likelihood_stage(summariser, kind=LikelihoodStage, **options):
+    """Make a stage in this process, for batches that are handed in."""
+    settings = {"config": CONFIG, "buckets": {}, "n_steps": 10, "device": "cpu", "ranks": Ranks()}
+    return kind(summariser=summariser, **settings | options)
 
 
-def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, start=None, **options):
-    return MixedStage(
-        **plain(summariser, n_steps, config),
-        reward_config=reward_config(**options),
-        reward=reward,
-        start=None if start is None else start.module.eval(),
-    )
-
-
-def batch_of(summariser, n=4):
-    documents = make_documents(n)
-    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
+def mixed_stage(summariser, reward, *, start=None, **options):
+    start = None if start is None else start.module.eval()
+    own = {"reward": reward, "reward_config": replace(REWARD, **options), "start": start}
+    return likelihood_stage(summariser, MixedStage, **own)
 
 
 def learn(stage, summariser, batch, n_steps):
@@ -107,11 +98,11 @@ def learn(stage, summariser, batch, n_steps):
 
 def test_likelihood_overfits_twenty_pairs_to_nothing():
     summariser = make_summariser(hidden=24)
-    stage = LikelihoodStage(**plain(summariser, 120, CONFIG))
+    stage = likelihood_stage(summariser, n_steps=120)
     assert learn(stage, summariser, batch_of(summariser, 20), 120)[-1] < 0.02
     # The names, which no vocabulary has, are copied, and so are those of documents never seen.
     others = make_documents(24)[20:]
-    unseen = summariser.batch(others, [one.references[0] for one in others], "cpu")
+    unseen = batch_of(summariser, others)
     found = summariser.texts(unseen, summariser.greedy_and_drawn(unseen, 0)[0])
     assert [text.split()[0] for text in found] == [f"name{i}" for i in range(20, 24)]
 
@@ -130,7 +121,7 @@ def test_mixed_stage_raises_the_reward():
 @pytest.mark.parametrize("advantage", ["raw", "unit"])
 def test_several_drawn_summaries_by_hand(summariser, advantage):
     torch.manual_seed(0)
-    reward, batch = CountedReward(), batch_of(summariser)
+    reward, batch = CountedReward(), batch_of(summariser, 4)
     options = {"gamma_first": 0.5, "gamma_last": 0.5, "advantage": advantage, "n_drawn": 3}
     stage = mixed_stage(summariser, reward, **options)
     summariser.module.eval()
@@ -161,7 +152,7 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
 def test_policy_of_a_step_has_no_dropout():
     """The mean surprise of a step is that of the drawn words without dropout."""
     summariser = make_summariser(dropout=0.6)
-    batch = batch_of(summariser)
+    batch = batch_of(summariser, 4)
     torch.manual_seed(3)
     figures = mixed_stage(summariser, CountedReward()).loss(summariser.module, batch, 0).figures
     assert all(part.training for part in summariser.module.modules())
@@ -177,7 +168,7 @@ def test_policy_of_a_step_has_no_dropout():
 
 def test_leash_adds_the_divergence_from_the_start():
     summariser, other = make_summariser(), make_summariser(seed=5)
-    batch = batch_of(summariser)
+    batch = batch_of(summariser, 4)
 
     def loss(kl, start):
         torch.manual_seed(1)
@@ -199,9 +190,9 @@ def test_leash_adds_the_divergence_from_the_start():
 
 
 def test_control_learns_from_the_likelihood_alone(summariser):
-    reward, batch = CountedReward(), batch_of(summariser)
+    reward, batch = CountedReward(), batch_of(summariser, 4)
     control = mixed_stage(summariser, reward, gamma_first=0.0, gamma_last=0.0)
-    likelihood = LikelihoodStage(**plain(summariser, 10, CONFIG))
+    likelihood = likelihood_stage(summariser)
     first, second = (stage.loss(summariser.module, batch, 0) for stage in (control, likelihood))
     assert torch.equal(first.total, second.total)
     assert not reward.sizes
@@ -210,7 +201,7 @@ def test_control_learns_from_the_likelihood_alone(summariser):
     assert reward.sizes == [4]
 
 
-@pytest.mark.parametrize("reward", [None, reward_config(metric="rougeL_f")])
+@pytest.mark.parametrize("reward", [None, REWARD])
 def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
     job |= {"reward": reward}
     whole, whole_state = learn_stage(**job, folder=tmp_path / "whole", config=CONFIG)
