@@ -62,14 +62,10 @@ class Judged:
     ) -> Judged:
         """Take the examples of pairs, whose numbers begin with `first`."""
         rows = list(chain.from_iterable(groups))
-        lengths = [len(group) for group in groups]
-        return cls(
-            np.array([one.kind for one in rows], dtype=str),
-            np.repeat(np.arange(first, first + len(groups)), lengths),
-            np.array([one.label for one in rows], dtype=np.float64),
-            scores,
-            is_cut,
-        )
+        pairs = np.repeat(np.arange(first, first + len(groups)), [*map(len, groups)])
+        kinds = np.array([one.kind for one in rows], dtype=str)
+        labels = np.array([one.label for one in rows], dtype=np.float64)
+        return cls(kinds, pairs, labels, scores, is_cut)
 
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind, in the order of first appearance.

@@ -46,10 +46,9 @@ _in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
 
 def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[], T]) -> T:
-    """Return what metrics of this process have of a model's folder, or load it.
+    """Return what metrics of this process have of a model's folder (`what` of it), or load it.
 
-    `what` says what of it. It is forgotten with the last metric that has it, and loaded again
-    where a file has changed.
+    It is forgotten with the last metric that has it, and loaded again where a file has changed.
     """
     folder = Path(path).expanduser()
     files = sorted(file for file in folder.rglob("*") if file.is_file())

@@ -86,12 +86,8 @@ def linear_model(said: Mapping[str, Any]) -> LinearModel:
         name: Head(**{**own, "weights": tuple(own["weights"])})
         for name, own in said["heads"].items()
     }
-    return LinearModel(
-        features=FeatureConfig(**features),
-        means=tuple(said["means"]),
-        deviations=tuple(said["deviations"]),
-        heads=heads,
-    )
+    scale = {name: tuple(said[name]) for name in ("means", "deviations")}
+    return LinearModel(features=FeatureConfig(**features), heads=heads, **scale)
 
 
 def fit_linear(
@@ -116,12 +112,8 @@ def fit_linear(
     squares = np.where(is_known, values - means, 0.0) ** 2
     deviations = np.sqrt(squares.sum(axis=0) / n_known)
     deviations[deviations <= _NO_SPREAD] = 1.0
-    plain = LinearModel(
-        features=features,
-        means=tuple(means.tolist()),
-        deviations=tuple(deviations.tolist()),
-        heads={},
-    )
+    scale = {"means": tuple(means.tolist()), "deviations": tuple(deviations.tolist())}
+    plain = LinearModel(features=features, heads={}, **scale)
     scaled = plain.scaled(values)
     heads = {}
     for name, own in comparisons.items():

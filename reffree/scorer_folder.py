@@ -80,17 +80,15 @@ def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  
     if built.tokenizer is not None and built.transformer is not None:
         (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
+    written = (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
+    hashes = {name: hash_of(folder / name) for name in written if (folder / name).exists()}
     return _write_settings(
         folder,
-        signature=signature_of(built, loss, hash_of(folder / WEIGHTS_FILE)),
+        signature=signature_of(built, loss, hashes[WEIGHTS_FILE]),
         model=asdict(built.config),
         loss=loss,
         encoder_content=built.encoder_content,
-        hashes={
-            name: hash_of(folder / name)
-            for name in (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
-            if (folder / name).exists()
-        },
+        hashes=hashes,
         **said,
     )
 
