@@ -285,14 +285,16 @@ class _Run:
             sentences = [each.strip() for each in split_sentences(document.source, "en")]
             of_system[LEAD].append(" ".join(list(filter(None, sentences))[:LEAD_SENTENCES]))
         device, settings = self.settings.own_device, self.settings
-        beam = {"width": settings.beam, "blocks_trigrams": settings.block_trigrams}
         for system in systems:
             summariser = load_summariser(self.folder / _folder_name(system))
             summariser.module.to(device).eval()
             written: dict[int, str] = {}
             for part in batches_of(iter(documents), size=settings.batch_size):
                 batch = summariser.batch(part, [each.reference(0) for each in part], device)
-                texts = summariser.texts(batch, summariser.search(batch, **beam))
+                best = summariser.search(
+                    batch, width=settings.beam, blocks_trigrams=settings.block_trigrams
+                )
+                texts = summariser.texts(batch, best)
                 written |= dict(zip(map(id, part), texts, strict=True))
             of_system[system] = [written[id(document)] for document in documents]
         rows = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,8 @@ class TrainedScorer:
     """Rows, texts or pairs that are not used and negatives that could not be made, by reason."""
     state: TrainState | None = None
     """How the steps went; None for a scorer of features, which takes none."""
+    tried: Mapping[str, float] = field(default_factory=dict)
+    """Recipes that were compared and their agreement with the development set, the best first."""
     preferences: Sequence[Preferred] = ()
     """How it does on the rows of a table that it was not fitted to, head by head."""
 

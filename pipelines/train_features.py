@@ -27,7 +27,9 @@ from pipelines.training_table import is_table, read_examples
 from reffree.aspects import KINDS_OF_HEAD, comparisons_of
 from reffree.examples import Example, Examples
 from reffree.fitting import (
+    DEFAULT_RECIPE,
     FITTED_DOCUMENTS,
+    RECIPES,
     LinearRecipe,
     fit_heads,
     fit_scorer,
@@ -58,36 +60,45 @@ class Material:
 
 
 def train_features(
-    paths: OneOrMore, settings: TrainSettings, recipe: LinearRecipe
+    paths: OneOrMore,
+    settings: TrainSettings,
+    recipe: LinearRecipe,
+    agreement: Callable[[LinearPairs], float] | None = None,
 ) -> TrainedScorer:
-    """Fit a scorer to pairs, or to a table of candidates, into a new folder."""
+    """Fit a scorer to pairs, or to a table of candidates, into a new folder.
+
+    With an `agreement` several recipes are tried, and that with the largest is kept.
+    """
     tell, paths = stages(settings.on_progress), several(paths)
     check_on_disk(**recipe.feature_config.paths)
     folder = checked_folder(settings.out, is_resumed=not settings.fresh)
-    device = chosen_device(settings.device)
+    device, config = chosen_device(settings.device), recipe.feature_config
     inputs = with_content(list_inputs(paths))
     is_own_table = is_table(paths, settings.columns or {})
-    if is_own_table:
-        material = _of_table(paths, settings)
-    else:
-        material = _of_pairs(paths, settings, recipe, tell)
-    pairs, values = fit_scorer(
-        material.training, recipe.feature_config, device=device, on_stage=tell
-    )
+    made = _of_table(paths, settings) if is_own_table else _of_pairs(paths, settings, recipe, tell)
+    pairs, values = fit_scorer(made.training, config, device=device, on_stage=tell)
+    tried: Mapping[str, float] = {}
+    if agreement is not None:
+        tell("comparing the recipes")
+        pairs, tried = _best_recipe(made.training, values, pairs, agreement)
     tell("judging")
-    held_out = judge_heads(material.test, pairs) if material.test else {}
+    held_out = judge_heads(made.test, pairs) if made.test else {}
     preferences = []
     if is_own_table and not held_out:
-        test = list(chain.from_iterable(material.test))
-        preferences = judge_preferences(material.training, test, pairs, values, settings.seed)
+        test = list(chain.from_iterable(made.test))
+        fitted_by = next(iter(tried), DEFAULT_RECIPE)
+        preferences = judge_preferences(
+            made.training, test, pairs, values, fitted_by, settings.seed
+        )
     trained_on = {
         "files": [base_name(file.path) for file in inputs],
-        "pairs": dict(material.n_pairs),
-        "candidates": len(material.training),
-        "left_out": dict(material.left_out),
-        SOURCE_SAMPLE: list(material.source_sample),
+        "pairs": dict(made.n_pairs),
+        "candidates": len(made.training),
+        "left_out": dict(made.left_out),
+        SOURCE_SAMPLE: list(made.source_sample),
         "negatives": asdict(recipe.negatives),
         "fingerprint": train_fingerprint(inputs, recipe, settings),
+        "recipes": tried,
         "preferences": [asdict(own) for own in preferences],
     }
     signature = save_linear(
@@ -100,11 +111,29 @@ def train_features(
     return TrainedScorer(
         out=str(folder),
         signature=signature,
-        n_pairs=material.n_pairs,
+        n_pairs=made.n_pairs,
         held_out=held_out,
-        left_out=material.left_out,
+        left_out=made.left_out,
+        tried=tried,
         preferences=preferences,
     )
+
+
+def _best_recipe(
+    examples: Sequence[Example],
+    values: np.ndarray,
+    pairs: LinearPairs,
+    agreement: Callable[[LinearPairs], float],
+) -> tuple[LinearPairs, dict[str, float]]:
+    """Fit by all recipes; return the best and the agreement of each, the largest first."""
+    fitted: dict[str, LinearPairs] = {}
+    for name in RECIPES:
+        model = fit_heads(examples, values, pairs.features.config, recipe=name)
+        if model is not None:
+            fitted[name] = LinearPairs(model, pairs.features)
+    tried = {name: agreement(own) for name, own in fitted.items()}
+    order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
+    return fitted[order[0]], {name: tried[name] for name in order}
 
 
 def _of_pairs(
@@ -163,18 +192,20 @@ def judge_preferences(
     test: Sequence[Example],
     pairs: LinearPairs,
     values: np.ndarray,
+    recipe: str,
     seed: int,
 ) -> list[Preferred]:
     """Judge every head by the preferences of the test documents.
 
     Where these have none, it is judged by those of training, and each document by weights that
-    were fitted to the others. `values` are the features of the training examples.
+    were fitted to the others. `values` are the features of the training examples, `recipe` is one
+    of `fitting.RECIPES`.
     """
     fitted, judged = (comparisons_of(rows, KINDS_OF_HEAD) for rows in (training, test))
     is_cross_validated = not judged
     if is_cross_validated:
         judged, texts = fitted, texts_of(training)
-        scores = _cross_validated(training, pairs, values, seed)
+        scores = _cross_validated(training, pairs, values, recipe, seed)
     else:
         texts = texts_of(test)
         scores = pairs.model.scores(pairs.features.read(*texts).values)
@@ -210,7 +241,7 @@ def _n_right(scores: np.ndarray, better: np.ndarray, worse: np.ndarray) -> float
 
 
 def _cross_validated(
-    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, seed: int
+    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, recipe: str, seed: int
 ) -> np.ndarray:
     """Score each document by weights fitted to other documents, NaN where these are too few.
 
@@ -223,7 +254,8 @@ def _cross_validated(
     for k in range(N_FOLDS):
         is_held = folds == k
         seen = [examples[place] for place in np.flatnonzero(~is_held).tolist()]
-        model = fit_heads(seen, values[~is_held], pairs.features.config, least_groups=MIN_GROUPS)
+        config = pairs.features.config
+        model = fit_heads(seen, values[~is_held], config, least_groups=MIN_GROUPS, recipe=recipe)
         if model is not None and is_held.any():
             held = model.scores(values[is_held])
             for place, head in enumerate(model.heads):

@@ -5,6 +5,7 @@ What a verb does is in the module that it imports when it is called: this file i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipelines.settings.compare import CompareSettings
@@ -177,13 +178,17 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTra
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
     from cluster.schema import MissingColumnError
+    from pipelines.tables.ratings import columns_apart
     from pipelines.train import train_scorer
     from pipelines.train_features import train_features
+    from pipelines.train_on_ratings import development_agreement
     from reffree.fitting import LinearRecipe
 
+    agreement = development_agreement(settings)
+    settings = replace(settings, columns=columns_apart(settings.columns)[0] or None)
     try:
         if isinstance(recipe, LinearRecipe):
-            return train_features(pairs, settings, recipe)
+            return train_features(pairs, settings, recipe, agreement)
         return train_scorer(pairs, settings, recipe)
     except MissingColumnError as error:
         if error.column != "reference":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,20 @@ from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
 from reffree.features import FeatureConfig, PairFeatures
 from reffree.linear import LinearModel, fit_linear
-from reffree.negatives import POSITIVE, NegativesConfig
+from reffree.negatives import POSITIVE, REFERENCE, NegativesConfig
 from reffree.scorer import LinearPairs
 
 FITTED_DOCUMENTS = 400  # documents that weights are fitted to, at most
 MEASURED_COPIES = 500  # positives that the shares of the copy model are fitted to
+
+DEFAULT_RECIPE = "few features, each in one direction"
+RECIPES: dict[str, tuple[bool, tuple[str, ...] | None]] = {
+    DEFAULT_RECIPE: (True, None),
+    "all features, in any direction": (False, None),
+    "few features, from references alone": (True, (REFERENCE,)),
+    "few features, from copied summaries alone": (True, ("lead", "extract")),
+}
+"""What may be tried: whether `aspects` says what a head reads, and the positives (None for all)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +86,12 @@ def fit_heads(
     kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     *,
     least_groups: int = 0,
+    recipe: str = DEFAULT_RECIPE,
 ) -> LinearModel | None:
     """Fit a head to the comparisons of each aspect; None where there is nothing to compare."""
+    has_directions, bases = RECIPES[recipe]
+    is_kept = np.array([bases is None or one.base in bases for one in examples], dtype=bool)
+    examples, values = list(compress(examples, is_kept)), values[is_kept]
     comparisons = {
         head: own
         for head, own in comparisons_of(examples, kinds_of_head).items()
@@ -86,6 +99,8 @@ def fit_heads(
     }
     if not comparisons:
         return None
+    if not has_directions:
+        return fit_linear(config, values, comparisons)
     directions = {head: own for head in comparisons if (own := directions_of(head))}
     composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
     return fit_linear(config, values, comparisons, directions, composed)

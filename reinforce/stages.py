@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,6 +151,8 @@ class MixedStage(LikelihoodStage):
     reward: Reward
     start: nn.Module | None = None
     """The module of that summariser."""
+    _reward_s: float = field(init=False, default=0.0)
+    _since: float = field(init=False, default_factory=time.perf_counter)
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""
@@ -194,6 +197,7 @@ class MixedStage(LikelihoodStage):
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
             "entropy": (math.fsum(float(each.detach().sum()) for each in surprises), n_chosen),
             "gamma": (gamma, 1),
+            "reward_share": self._share_of_reward(),
             **_figures_of(texts[0], "{}_greedy"),
             **_figures_of(list(chain.from_iterable(texts[1:])), "{}_drawn"),
         }
@@ -205,19 +209,28 @@ class MixedStage(LikelihoodStage):
             texts = self.summariser.texts(batch, self.summariser.greedy_and_drawn(batch, 0)[0])
         (rewards,), figures = self._rewards(batch, texts, name="validation_reward")
         figures |= {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
+        self._share_of_reward()  # the next step's begins anew
         return LossSum(-rewards.double().sum(), len(texts), figures)
+
+    def _share_of_reward(self) -> tuple[float, float]:
+        """Return the seconds that rewards took since this was asked last, and all seconds."""
+        now = time.perf_counter()
+        share = self._reward_s, now - self._since
+        self._reward_s, self._since = 0.0, now
+        return share
 
     def _rewards(
         self, batch: SummaryBatch, *candidates: Sequence[str], name: str = "reward"
     ) -> tuple[list[torch.Tensor], Figures]:
         """Reward some summaries of each document, all in one call; sum up each part of a sum."""
-        k = len(candidates)
+        started, k = time.perf_counter(), len(candidates)
         parts = self.reward.parts(
             [text for texts in candidates for text in texts],
             references=[document.references for document in batch.documents] * k,
             sources=[document.source for document in batch.documents] * k,
         )
         combined = self.reward.combined(parts)
+        self._reward_s += time.perf_counter() - started
         rewards = torch.tensor(combined, dtype=torch.float32, device=self.device)
         figures: Figures = {
             f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))

@@ -1,7 +1,7 @@
 """A metric as a reward for training a summariser, as Clark et al. (2019, section 5) use it.
 
 Here is the reward of texts, and how the arguments of TRL's trainers are read. Training is not
-here.
+here, and neither is a reward that runs in another process (`pipelines.remote_reward`).
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
         return fail(_INTERRUPTED, INTERRUPTED)
     from pipelines.train import TrainedScorer
 
-    is_fitted = isinstance(trained, TrainedScorer)
-    show("\n".join(_trained(trained) if is_fitted else _fitted(trained)))
+    lines = _trained(trained) if isinstance(trained, TrainedScorer) else _fitted(trained)
+    show("\n".join(lines))
     return DONE
 
 
@@ -173,6 +173,12 @@ def _trained(trained: TrainedScorer) -> list[str]:
             f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
             f"{state.best_loss:.4f}, came after step {state.best_step:,}."
         )
+    if trained.tried:
+        from pipelines.train_on_ratings import STATISTIC
+
+        lines += [f"Tried {len(trained.tried)} recipes on the development set ({STATISTIC}):"]
+        lines += [f"  {shown(value)}  {name}" for name, value in trained.tried.items()]
+        lines += ["The first is kept."]
     lines += ["", *map(_preferred, trained.preferences)]
     if trained.held_out:
         lines.append(_figures_table(trained.held_out))

@@ -21,7 +21,7 @@ OF_MODELS = (
     "workers", "gpus_per_worker", "address", "encoder",
 )  # fmt: skip
 """Settings that the scorer of features does not read."""
-OF_FEATURES = ("metrics", "models")
+OF_FEATURES = ("metrics", "models", "dev_corpus", "dev_ratings")
 """Settings that no other scorer reads."""
 
 
@@ -49,6 +49,12 @@ class TrainSettings(PairSettings, MachineSettings):
     raters: Annotated[Sequence[str], "rare"] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
     their names show several pools, such as expert-1 and turker-1."""
+    dev_corpus: Annotated[AnyPath | None, "FILE"] = None
+    """Try four recipes for `features`, and keep the one that agrees best with `--dev-ratings` on
+    the summaries in FILE, within documents and with length held fixed. FILE is as for `assay
+    score`."""
+    dev_ratings: Annotated[AnyPath | None, "FILE"] = None
+    """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
     head: Annotated[Literal["fc", "cnn", "lstm"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`."""
     dropout: Annotated[float | None, "rare"] = None

@@ -9,11 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.special import logit
+from scipy.stats import pearsonr, rankdata
 
 from cluster import list_inputs, with_content
 from pipelines import train as module
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
+from pipelines.train_on_ratings import agreement_inside
+from reffree.fitting import RECIPES
 from reffree.scorer import load_scorer
 from tests.rare import run, wrong
 from tests.reffree.pair.tiny_judges import write_classifier
@@ -126,6 +129,48 @@ def test_default_is_a_head_for_each_aspect(stories, judged, tmp_path, capsys):
     assert "relevance: cross-pair" in capsys.readouterr().out
     (result,) = judged(f"{tmp_path}/scorer.fluency", stories, "--negatives", "swap")
     assert set(result["kinds"]) == {"swap"}
+
+
+def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
+    rows, ratings = rated()
+    dev = ["--dev-corpus", str(written(tmp_path / "corpus.parquet", rows))]
+    given = ["train", str(stories), "--out", str(tmp_path / "s"), "--quiet", *dev]
+    assert "belong together; give both" in wrong(capsys, (run(given), None))
+    people = written(tmp_path / "ratings.parquet", ratings)
+    assert run([*given, "--dev-ratings", str(people)]) == 0
+    printed = capsys.readouterr().out
+    assert "Tried 4 recipes on the development set (rank correlation inside documents" in printed
+    tried = settings_of(tmp_path / "s")["trained_on"]["recipes"]
+    assert set(tried) == set(RECIPES)
+    assert list(tried.values()) == sorted(tried.values(), reverse=True)
+    scorer = load_scorer(tmp_path / "s")
+    scores = scorer.score(
+        [row["source"] for row in rows], [row["candidate"] for row in rows]
+    ).scores
+    documents = np.unique([row["document_id"] for row in rows], return_inverse=True)[1]
+    lengths = np.array([float(len(row["candidate"].split())) for row in rows])
+    means = {(one["document_id"], one["system_id"]): one["quality"] for one in ratings}
+    quality = np.array([means[row["document_id"], row["system_id"]] for row in rows])
+    reached = agreement_inside(scores, quality, lengths, documents)
+    assert reached == pytest.approx(max(tried.values()), abs=1e-9)
+
+
+def test_agreement_inside_documents_matches_scipy():
+    rng = np.random.default_rng(0)
+    documents = np.repeat(np.arange(4), 6)
+    scores, ratings, given = rng.normal(size=(3, 24))
+    ranks = np.array(
+        [
+            np.concatenate([rankdata(own[documents == d]) - 3.5 for d in range(4)])
+            for own in (scores, ratings, given)
+        ]
+    )
+    left = [own - ranks[2] * (own @ ranks[2]) / (ranks[2] @ ranks[2]) for own in ranks[:2]]
+    expected = pearsonr(*left).statistic
+    assert agreement_inside(scores, ratings, given, documents) == pytest.approx(expected)
+    assert np.isnan(agreement_inside(np.ones(24), ratings, given, documents))
+    alike = agreement_inside(scores, ratings, np.ones(24), documents)
+    assert alike == pytest.approx(pearsonr(ranks[0], ranks[1]).statistic)
 
 
 def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):

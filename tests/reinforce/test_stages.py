@@ -128,6 +128,8 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
     part = stage.loss(summariser.module, batch, 0)
     assert reward.sizes == [4 * 4]  # asked for once
     assert part.figures["gamma"] == (0.5, 1)
+    reward_s, all_s = part.figures["reward_share"]
+    assert 0 < reward_s < all_s
     torch.manual_seed(0)
     _, drawn = summariser.greedy_and_drawn(batch, 3)
     texts = [summariser.texts(batch, summaries) for summaries in drawn]
