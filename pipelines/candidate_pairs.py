@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,6 @@ class CandidatePairs:
             reasons,
         )
 
-    def remark(self, pair: int, side: str, why: str, model: str) -> None:
-        """Note that a model could not read a text of a pair."""
-        self.reasons[int(self.rows[pair])] = [f"{side}:{why}@{model}"]
-
     def together(self, scores: np.ndarray) -> np.ndarray:
         """Put the scores of each row's pairs together; a pair that has none might be the best."""
         if not self.is_best:
@@ -76,16 +73,35 @@ class CandidatePairs:
         return np.divide(sums, n, out=np.full(self.n_rows, np.nan), where=n > 0)
 
 
+class Judged(NamedTuple):
+    """What a model says of pairs."""
+
+    scores: Mapping[str, np.ndarray]  # by column, one of every pair
+    is_cut: np.ndarray  # pairs of which it could not read all
+    reasons: Sequence[tuple[int, str, str]]  # pair, side and why it could not be read
+
+
 class PairsMetric(Metric):
     """A metric whose model reads every candidate with each text that it is judged by."""
 
     reads_texts = False
 
+    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+        """Score every pair."""
+        raise NotImplementedError
+
     def columns_of(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
         """Score a batch: columns, and by row why it has no score."""
-        raise NotImplementedError
+        pairs = CandidatePairs.of(request, batch)
+        judged = self.judge(request, batch, pairs)
+        for pair, side, why in judged.reasons:
+            model = request.name.partition("@")[2]
+            pairs.reasons[int(pairs.rows[pair])] = [f"{side}:{why}@{model}"]
+        columns = {name: pairs.together(scores) for name, scores in judged.scores.items()}
+        (cut,) = self.companions_of(request)
+        return columns | {cut: pairs.any(judged.is_cut)}, pairs.reasons
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""

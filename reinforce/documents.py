@@ -115,8 +115,6 @@ class Vocabulary:
 
         At most so many; special ones are not counted.
         """
-        if size < 1:
-            raise ValueError(f"`vocabulary_size` must be at least 1, got {size}")
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(words_of(text))
