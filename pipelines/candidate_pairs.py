@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sms.cutting import first_tokens
-from sms.metric import Batch, Metric, MetricRequest, Setting
+from sms.metric import Batch, Metric, MetricRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +35,11 @@ class CandidatePairs:
         paired: list[tuple[int, int, str, str]] = []
         reasons: dict[int, list[str]] = {}
         for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
-            usable = [(k, text) for k, text in enumerate(own) if text and not why_unusable(text)]
-            if why := why_unusable(candidate):
+            usable = [(k, text) for k, text in enumerate(own) if text and not _why_unusable(text)]
+            if why := _why_unusable(candidate):
                 reasons[row] = [f"candidate:{why}"]
             elif side and not usable:
-                reasons[row] = [f"{side}:{why_unusable(own[0]) if own else 'missing'}"]
+                reasons[row] = [f"{side}:{_why_unusable(own[0]) if own else 'missing'}"]
             else:
                 paired += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
         rows = np.array([row for row, *_ in paired], dtype=np.int64)
@@ -52,10 +53,6 @@ class CandidatePairs:
             len(given),
             reasons,
         )
-
-    def remark(self, pair: int, side: str, why: str, model: str) -> None:
-        """Note that a model could not read a text of a pair."""
-        self.reasons[int(self.rows[pair])] = [f"{side}:{why}@{model}"]
 
     def together(self, scores: np.ndarray) -> np.ndarray:
         """Put the scores of each row's pairs together; a pair that has none might be the best."""
@@ -76,16 +73,35 @@ class CandidatePairs:
         return np.divide(sums, n, out=np.full(self.n_rows, np.nan), where=n > 0)
 
 
+class Judged(NamedTuple):
+    """What a model says of pairs."""
+
+    scores: Mapping[str, np.ndarray]  # by column, one of every pair
+    is_cut: np.ndarray  # pairs of which it could not read all
+    reasons: Sequence[tuple[int, str, str]]  # pair, side and why it could not be read
+
+
 class PairsMetric(Metric):
     """A metric whose model reads every candidate with each text that it is judged by."""
 
     reads_texts = False
 
+    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+        """Score every pair."""
+        raise NotImplementedError
+
     def columns_of(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
         """Score a batch: columns, and by row why it has no score."""
-        raise NotImplementedError
+        pairs = CandidatePairs.of(request, batch)
+        judged = self.judge(request, batch, pairs)
+        for pair, side, why in judged.reasons:
+            model = request.name.partition("@")[2]
+            pairs.reasons[int(pairs.rows[pair])] = [f"{side}:{why}@{model}"]
+        columns = {name: pairs.together(scores) for name, scores in judged.scores.items()}
+        (cut,) = self.companions_of(request)
+        return columns | {cut: pairs.any(judged.is_cut)}, pairs.reasons
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
@@ -105,29 +121,20 @@ class PairsMetric(Metric):
 
 
 def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
-    """Return what each candidate is judged by."""
+    """Return what each candidate is judged by: its `references` or `sources`, as the run asks."""
     if not request.sides:
         return [()] * len(batch.rows)
     (side,) = request.sides
-    return [as_asked(given, side, batch.setting) for given in batch.rows[side].to_pylist()]
-
-
-def as_asked(
-    given: Sequence[str | None] | None, side: str, setting: Setting
-) -> Sequence[str | None]:
-    """Keep of a candidate's `references` or `sources` what the run asks for."""
-    given = given or []
+    setting = batch.setting
+    rows: list[list[str | None]] = [own or [] for own in batch.rows[side].to_pylist()]
     if side == "references" and setting.multi_reference == "first":
-        return given[:1]
-    if side == "sources" and setting.source_tokens is not None:
-        cut: list[str | None] = first_tokens(
-            pa.array(given, pa.string()), setting.source_tokens
-        ).to_pylist()
-        return cut
-    return given
+        return [own[:1] for own in rows]
+    if side == "sources" and (n := setting.source_tokens) is not None:
+        return [first_tokens(pa.array(own, pa.string()), n).to_pylist() for own in rows]
+    return list(rows)
 
 
-def why_unusable(text: str | None) -> str | None:
+def _why_unusable(text: str | None) -> str | None:
     """Say why there is nothing to read in a text; None where there is."""
     if text is None:
         return "null"

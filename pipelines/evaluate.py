@@ -11,27 +11,25 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
-from pipelines.training_folder import chosen_device, local_cache, stages
-from reffree.edits import Rate
-from reffree.evaluation import KindFigures, confounders, judge, positive_once
+from pipelines.training_runs import stages
+from reffree.evaluation import KindFigures, judge, positive_once
 from reffree.examples import Example
-from reffree.fitting import texts_of
 from reffree.negatives import NegativesConfig
 from reffree.pairs import text_key
 from reffree.scorer import LearnedScorer, load_scorer
 from reffree.scorer_folder import SOURCE_SAMPLE
 from sms.scoring import score_texts
 
+SHIPPED = "news"
 TRAITS = ("length", "density")
 """Metrics that are no quality, in the names of `assay metrics`."""
 
@@ -45,16 +43,20 @@ class DomainResult:
     """The file or folder of pairs, with as much of its path as tells it from the others."""
     n_pairs: int  # pairs of the side that was judged
     kinds: Mapping[str, KindFigures]
-    confounders: Mapping[str, float | None]
-    """From `reffree.evaluation.confounders`, over all negatives and references."""
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used, and negatives that were not made, by reason."""
 
 
-def traits_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
-    """Score candidates by `TRAITS`; NaN where one has no score."""
+def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
+    """Compute what a fitted scorer is to be compared with; NaN where one has no score."""
+    shipped = load_scorer(SHIPPED)
+    scores = shipped.score_against_all([[text] for text in sources], candidates).scores
+    by_name = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
+    by_name |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
     table = score_texts(candidates, sources=sources, metrics=TRAITS)
-    return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS}
+    return by_name | {
+        name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS
+    }
 
 
 def evaluate_scorer(
@@ -69,8 +71,8 @@ def evaluate_scorer(
         )
     results = []
     with ExitStack() as stack:
-        cache = local_cache(settings.embedding_cache)
-        if cache is None and len(scorers) > 1:  # documents are encoded once, not for every scorer
+        cache = None
+        if len(scorers) > 1:  # documents are encoded once, not for every scorer
             cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-"))
         for folder in scorers:
             tell(f"loading {folder}")
@@ -86,20 +88,15 @@ def evaluate_scorer(
 
 
 def _negatives_of(scorer: LearnedScorer, kinds: str | Sequence[str] | None) -> NegativesConfig:
-    """Return the negatives a scorer was trained on, or others with the same seed and rates."""
+    """Return the negatives a scorer was trained on, or others with the same seed."""
     trained_on = scorer.settings.get("trained_on") or {}
     if "negatives" not in trained_on:
         raise ValueError(
             "`scorer.json` must have `trained_on.negatives`, got none; give a folder that "
             "`assay train` wrote"
         )
-    saved: dict[str, Any] = dict(trained_on["negatives"])
-    saved["rate"] = Rate(**saved["rate"])
-    for name in ("kinds", "proportions", "positives"):
-        saved[name] = None if saved[name] is None else tuple(saved[name])
-    if kinds is not None:
-        saved |= {"kinds": kinds, "proportions": None}
-    return NegativesConfig(**saved)
+    others = {} if kinds is None else {"kinds": kinds, "proportions": None}
+    return NegativesConfig.of({**trained_on["negatives"], **others})
 
 
 def _read_domain(
@@ -111,17 +108,10 @@ def _read_domain(
     """
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         pairs = prepare_for_negatives(
-            negatives,
-            [path],
-            Path(work) / "pairs",
-            stages(None),
-            sides=(settings.split,),
-            columns=settings.columns,
-            limit=settings.limit,
-            split_anew=settings.split_anew,
+            negatives, [path], Path(work) / "pairs", settings, stages(None), sides=("test",)
         )
-        made = pairs.examples(settings.split, negatives)
-        made.check_negatives(settings.split)
+        made = pairs.examples("test", negatives)
+        made.check_negatives("test")
         groups = [positive_once(group) for group in made.held_out()]
     return groups, {**pairs.left_out, **made.reasons()}
 
@@ -150,14 +140,10 @@ def _judged(
     left_out: Mapping[str, int],
 ) -> DomainResult:
     judged = judge(groups, scorer)
-    traits = traits_of(*texts_of(list(chain.from_iterable(groups))))
-    has_traits = np.logical_and.reduce([np.isfinite(own) for own in traits.values()])
-    traits = {trait: values[has_traits] for trait, values in traits.items()}
     return DomainResult(
         scorer=folder,
         domain=name,
         n_pairs=len(groups),
         kinds=judged.by_kind(has_threshold=not scorer.heads),
-        confounders=confounders(judged.scores[has_traits], judged.labels[has_traits], traits),
         left_out=left_out,
     )

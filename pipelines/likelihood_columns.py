@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.candidate_pairs import CandidatePairs, PairsMetric
+from pipelines.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
@@ -123,29 +123,20 @@ class Likelihood(PairsMetric):
         made = loaded.settings.signature(loaded.model.prompt)
         return (f"of:{against}{lead}", loaded.model.signature, made)
 
-    def columns_of(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score."""
-        pairs = CandidatePairs.of(request, batch)
+    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+        """Score every pair."""
         loaded: LikelihoodModel = batch.setting.models[request.name]
-        by_part, is_cut = {}, np.zeros(pairs.rows.size, dtype=bool)
+        by_part, is_cut, reasons = {}, np.zeros(pairs.rows.size, dtype=bool), []
         for part, asked in _directions(request, batch, pairs).items():
-            scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
-            by_part[part] = scores
+            by_part[part], tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
             is_cut |= tokens.is_cut
             for pair, reason in tokens.reasons.items():
                 where, _, why = reason.partition(":")
-                side = asked.side if where == "text" else asked.side_before
-                pairs.remark(pair, side, why, request.name.partition("@")[2])
+                reasons.append((pair, asked.side if where == "text" else asked.side_before, why))
         if len(by_part) > 1:
             by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
-        columns = {
-            column: pairs.together(by_part[_part_of(column, by_part)]) for column in request.columns
-        }
-        (cut,) = self.companions_of(request)
-        columns[cut] = pairs.any(is_cut)
-        return columns, pairs.reasons
+        scores = {column: by_part[_part_of(column, by_part)] for column in request.columns}
+        return Judged(scores, is_cut, reasons)
 
     def details(
         self, request: MetricRequest, batch: Batch, column: str
@@ -188,16 +179,10 @@ def sentence_of_tokens(text: str, spans: np.ndarray, rules: TextRules) -> np.nda
     array([0, 0, 1])
     """
     pieces = _sentences(text, rules)
-    lengths = np.array([len(piece) for piece in pieces])
-    ends = np.cumsum(lengths) - lengths + np.array([len(piece.rstrip()) for piece in pieces])
+    starts = np.cumsum([0, *map(len, pieces[:-1])])
+    ends = starts + [len(piece.rstrip()) for piece in pieces]
     sentences = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0), side="right")
     return np.minimum(sentences, ends.size - 1)
-
-
-def lead_of(text: str, n_sentences: int, rules: TextRules) -> str:
-    """Return the first sentences of a text."""
-    pieces = [piece for piece in _sentences(text, rules) if piece.strip()]
-    return "".join(pieces[:n_sentences]).rstrip()
 
 
 def _sentences(text: str, rules: TextRules) -> list[str]:
@@ -245,7 +230,8 @@ def _directions(
     if against == "recall":
         loaded: LikelihoodModel = batch.setting.models[request.name]
         n, rules = loaded.settings.lead, batch.setting.rules
-        others = [lead_of(text, n, rules) for text in others]
+        pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
+        others = ["".join(own[:n]).rstrip() for own in pieces]
     there = _Direction("candidate", pairs.candidates, pairs.side, others)
     back = _Direction(pairs.side, others, "candidate", pairs.candidates)
     if against == "reference":

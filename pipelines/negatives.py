@@ -10,7 +10,7 @@ import dataclasses
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,13 @@ import pyarrow.parquet as pq
 
 from cluster.output import Output
 from pipelines.prepare_pairs import prepare_for_negatives
-from pipelines.runs.progress import Progress
-from pipelines.training_folder import stages
-from reffree.aspects import KINDS_OF_HEAD
-from reffree.comparisons import heads_of
+from pipelines.settings.negatives import NegativesSettings
+from pipelines.training_runs import stages
+from reffree.aspects import KINDS_OF_HEAD, heads_of
 from reffree.examples import Example, PreparedPairs
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.pairs import SIDES
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import OneOrMore, several
 
 SCHEMA = pa.schema(
     {
@@ -76,34 +75,20 @@ class NegativesRun:
         return sum(kind.n for kind in self.kinds.values())
 
 
-def write_negatives(
-    paths: OneOrMore,
-    out: AnyPath,
-    config: NegativesConfig,
-    *,
-    side: str = "all",
-    on_progress: Callable[[Progress], None] | None = None,
-    **of_pairs: Any,  # noqa: ANN401
-) -> NegativesRun:
-    """Write the examples of pairs into a new Parquet file or URL.
-
-    `side` is one of `train`, `validation`, `test` and `all`; words come from the documents for
-    training either way. The options `of_pairs` are those of `prepare_pairs`.
-    """
-    tell, paths = stages(on_progress), several(paths)
-    output = Output.named("--out", out)
+def write_negatives(paths: OneOrMore, settings: NegativesSettings) -> NegativesRun:
+    """Write the examples of pairs into a new Parquet file or URL."""
+    tell, paths, config = stages(settings.on_progress), several(paths), settings.config()
+    output = Output.named("--out", settings.out)
     output.check_file(".parquet", is_new=True)
     output.check_apart(paths)
-    sides = SIDES if side == "all" else (side,)
     n, label_sums, left_out = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
-        folder = Path(work) / "pairs"
-        pairs = prepare_for_negatives(config, paths, folder, tell, sides=sides, **of_pairs)
+        pairs = prepare_for_negatives(config, paths, Path(work) / "pairs", settings, tell)
         tell("writing the negatives")
         with output.written() as file, _writer(file, config) as writer:
-            for own_side in sides:
-                made = pairs.examples(own_side, config)
-                made.check_negatives(own_side)
+            for side in SIDES:
+                made = pairs.examples(side, config)
+                made.check_negatives(side)
                 held: list[Example] = []
                 n_characters = 0
                 for group in made.epoch(0, in_order=True):
@@ -113,9 +98,9 @@ def write_negatives(
                         label_sums[one.kind] += one.label  # type: ignore[assignment]
                         n_characters += len(one.source) + len(one.candidate)
                     if n_characters >= GROUP_CHARACTERS:
-                        writer.write_table(_table(held, own_side, config.seed))
+                        writer.write_table(_table(held, side, config.seed))
                         held, n_characters = [], 0
-                writer.write_table(_table(held, own_side, config.seed))
+                writer.write_table(_table(held, side, config.seed))
                 left_out.update(made.reasons())
     return NegativesRun(
         out=output.path,

@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pipelines.candidate_pairs import CandidatePairs, PairsMetric
-from reffree.pair.presets import settings_of
+from pipelines.candidate_pairs import CandidatePairs, Judged, PairsMetric
+from reffree.pair.settings import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting
 from sms.metrics import METRICS
@@ -65,20 +63,17 @@ class PairMetric(PairsMetric):
         """Name the model and its settings."""
         return (setting.models[request.name].signature,)
 
-    def columns_of(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score."""
-        pairs = CandidatePairs.of(request, batch)
+    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+        """Score every pair."""
         model: PairModel = batch.setting.models[request.name]
         answers = model.score(pairs.others, pairs.candidates, batch.setting.rules)
         sides = {"summary": "candidate", "document": pairs.side}
-        for pair, told in answers.reasons.items():
-            for side, _, why in (each.partition(":") for each in told):
-                pairs.remark(pair, sides[side], why, request.name.removeprefix(PREFIX))
-        (cut,) = self.companions_of(request)
-        columns = {request.name: pairs.together(answers.scores), cut: pairs.any(answers.is_cut)}
-        return columns, pairs.reasons
+        reasons = [
+            (pair, sides[side], why)
+            for pair, told in answers.reasons.items()
+            for side, _, why in (each.partition(":") for each in told)
+        ]
+        return Judged({request.name: answers.scores}, answers.is_cut, reasons)
 
     def details(
         self, request: MetricRequest, batch: Batch, column: str

@@ -12,10 +12,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,41 +27,33 @@ from pipelines.compare import compare_scores
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.reports.comparison import ScoreComparison
-from pipelines.runs.progress import Progress
 from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
-from pipelines.train_on_ray import train_on_ray
-from pipelines.training_folder import (
+from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
+from pipelines.training_runs import (
     PAIRS_FOLDER,
     RAY_FOLDER,
     TRAINING_FOLDER,
-    Machines,
     checked_folder,
     fingerprint_of,
+    stages,
+    train_on_ray,
     undone_if_wrong,
 )
 from reffree.buckets import bucket_paths
-from reffree.checkpoint import CHECKPOINT_FILE, TrainNews, replace_file
+from reffree.checkpoint import CHECKPOINT_FILE, replace_file
 from reffree.examples import PreparedPairs
-from reffree.hashing import check_seed
 from reffree.loop import BEST_FILE
-from reinforce.decoding import BeamConfig
 from reinforce.documents import Document, batches_of, read_documents
-from reinforce.learning import (
-    StageJob,
-    SummariserConfig,
-    first_summariser,
-    learn_stage,
-    load_summariser,
-    make_reward,
-)
+from reinforce.hugging_face import load_transformers
+from reinforce.learning import first_summariser, learn_stage, load_summariser
 from reinforce.stages import RewardConfig, StageConfig
-from reinforce.summarisers import SUMMARISER_FILE
+from reinforce.summarisers import SUMMARISER_FILE, Limits, Summariser
 from sms.baselines import LEAD_SENTENCES
 from sms.config import ScoringConfig
 from sms.file_hashes import hash_of_files
-from sms.naming import AnyPath, OneOrMore, several
-from sms.reward import weights_of
+from sms.naming import OneOrMore, several
+from sms.reward import Reward, weights_of
 from sms.text import split_sentences
 
 RESULTS_FILE = "results.json"
@@ -78,6 +69,11 @@ by than this one is due to the reward."""
 LEAD = f"lead-{LEAD_SENTENCES}"
 METRICS = ("rouge1", "rouge2", "rougeL", "wms", "sms", "s+wms", "length", "repetition")
 """By which all are compared, and by what their rewards add up."""
+_NO_MATTER = (
+    "out", "fresh", "on_progress", "on_news", "start", "threads", "device", "gpus_per_worker",
+    "address", "insecure_cluster",
+)  # fmt: skip
+"""Settings that change no result, or are told apart otherwise."""
 
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
 """Its system, the summariser it begins with, how it learns, what it is rewarded for."""
@@ -94,42 +90,6 @@ SUMMARIES_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReinforceRecipe:
-    """All that decides what the summarisers become, given the pairs."""
-
-    summariser: SummariserConfig
-    likelihood: StageConfig
-    mixed: StageConfig
-    rewards: tuple[RewardConfig, ...]
-    beam: BeamConfig
-    has_control: bool = True
-    """Whether `CONTROL` is trained; the first reward chooses its checkpoint."""
-    seed: int = 0
-    """Of the split and the first weights; the stages have their own."""
-
-    def systems(self) -> dict[str, RewardConfig]:
-        """Return what is trained after the likelihood, by name."""
-        control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0, kl=0.0)
-        first = {CONTROL: control} if self.has_control else {}
-        return first | {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
-
-    def metrics(self) -> tuple[str, ...]:
-        """Return `METRICS` and whatever else the rewards add up."""
-        requests = ScoringConfig(metrics=METRICS).requests
-        known = {column for request in requests for column in request.columns}
-        parts = dict.fromkeys(name for each in self.rewards for name in weights_of(each.metric))
-        return (*METRICS, *(name for name in parts if name not in known))
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        names = [reward.metric for reward in self.rewards]
-        if not names:
-            raise ValueError("`reward` must name at least one metric; see `assay metrics`")
-        if len(set(names)) < len(names):
-            raise ValueError(f"`reward` must not name a metric twice, got {', '.join(names)}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReinforcedSummarisers:
     """The result of a run."""
 
@@ -142,48 +102,23 @@ class ReinforcedSummarisers:
     """Of what was learnt with a reward, and of leads, with what was learnt without one."""
 
 
-def reinforce_summariser(
-    paths: OneOrMore,
-    out: AnyPath,
-    recipe: ReinforceRecipe,
-    *,
-    start: AnyPath | None = None,
-    test_documents: int | None = None,
-    machines: Machines | None = None,
-    threads: int | None = None,
-    resume: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_news: Callable[[TrainNews], None] | None = None,
-    **of_pairs: Any,  # noqa: ANN401
-) -> ReinforcedSummarisers:
+def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
     """Train summarisers by maximum likelihood and with rewards, and compare them.
 
-    `start` is a folder or URL of a summariser (such as `mle` of another run) to begin with; then
-    no other is trained by maximum likelihood. It must not have seen this run's test documents, of
-    which `test_documents` are summarised, or all. `threads` are those of a process, its network
-    and its reward. All else is as in `train_scorer`.
+    A summariser to `start` from must not have seen this run's test documents.
     """
-    paths = several(paths)
-    run = _Run(
-        folder=_checked(out, recipe, threads, is_resumed=resume),
-        recipe=recipe,
-        start=None if start is None else Path(fetch(os.fspath(start))),
-        machines=machines or Machines(),
-        threads=threads,
-        tell=on_progress or (lambda _progress: None),
-        on_news=on_news,
-    )
-    stages = run.prepare(paths, of_pairs)
-    if threads is not None:
+    run = _Run(settings)
+    to_train = run.prepare(several(paths))
+    if settings.threads is not None:
         import torch
 
-        torch.set_num_threads(threads)
-    for stage in stages:
+        torch.set_num_threads(settings.threads)
+    for stage in to_train:
         run.train(*stage)
-    systems = tuple(system for system, *_ in stages)
-    run.tell(Progress(stage="summarising the test documents"))
+    systems = tuple(system for system, *_ in to_train)
+    run.tell("summarising the test documents")
     buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
-    documents = list(islice(read_documents(buckets, seed=0), test_documents))
+    documents = list(read_documents(buckets, seed=0))
     summaries = run.summaries(systems, documents)
     replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
     comparison = run.compared(systems)
@@ -197,36 +132,66 @@ def reinforce_summariser(
     )
 
 
-@dataclass(slots=True, kw_only=True)
 class _Run:
-    """A run, and what its steps share."""
+    """A run, and what its steps share; a request is checked before anything is written or learnt.
 
-    folder: Path
-    recipe: ReinforceRecipe
-    start: Path | None
-    machines: Machines
-    threads: int | None
-    tell: Callable[[Progress], None]
-    on_news: Callable[[TrainNews], None] | None
-    request: dict[str, Any] = field(init=False)
-    """All that the result depends on, with its fingerprint."""
-    pairs: PreparedPairs = field(init=False)
+    `request` is all that the result depends on, with its fingerprint.
+    """
 
-    @property
-    def training(self) -> Path:
-        """Folder of what is needed to go on."""
-        return self.folder / TRAINING_FOLDER
+    request: dict[str, Any]
+    pairs: PreparedPairs
 
-    def prepare(self, paths: Sequence[str], of_pairs: Mapping[str, Any]) -> list[_Stage]:
+    def __init__(self, settings: ReinforceSettings) -> None:
+        self.settings, self.tell = settings, stages(settings.on_progress)
+        check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
+        self.likelihood = StageConfig(
+            learning_rate=settings.learning_rate,
+            is_decaying=settings.decay,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            patience=settings.patience,
+            validation_documents=settings.validation_documents,
+            checkpoint_steps=settings.checkpoint_steps,
+            log_steps=settings.log_steps,
+            seed=settings.seed,
+        )
+        self.mixed = replace(
+            self.likelihood,
+            learning_rate=settings.mixed_learning_rate,
+            is_decaying=False,
+            epochs=settings.mixed_epochs,
+        )
+        self.rewards = [
+            RewardConfig(
+                metric=metric,
+                encoder=settings.encoder,
+                gamma_first=settings.gamma,
+                gamma_last=settings.gamma_last,
+                advantage=settings.advantage,
+                n_drawn=settings.drawn,
+                kl=settings.kl,
+            )
+            for metric in settings.reward
+        ]
+        for metric in settings.reward:
+            Reward(metric, encoder=settings.encoder, threads=settings.threads, device="cpu")
+        self.folder = checked_folder(
+            settings.out,
+            result=RESULTS_FILE,
+            called="a finished run",
+            begun=REQUEST_FILE,
+            is_resumed=not settings.fresh,
+        )
+        self.training = self.folder / TRAINING_FOLDER
+
+    def prepare(self, paths: Sequence[str]) -> list[_Stage]:
         """Prepare the pairs and the first summariser; return what is to be trained."""
+        settings = self.settings
+        start = None if settings.start is None else Path(fetch(os.fspath(settings.start)))
         asked = {
-            "recipe": asdict(self.recipe),
+            "settings": {k: v for k, v in vars(settings).items() if k not in _NO_MATTER},
             "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
-            "start": None if self.start is None else _content_of(self.start),
-            "columns": dict(of_pairs.get("columns") or {}),
-            "limit": of_pairs.get("limit"),
-            "split_anew": bool(of_pairs.get("split_anew")),
-            "workers": self.machines.workers,
+            "start": None if start is None else _content_of(start),
         }
         self.request = {**asked, "fingerprint": fingerprint_of(asked)}
         path, training = self.training / REQUEST_FILE, self.training
@@ -237,46 +202,66 @@ class _Run:
                 f"`{self.folder}` holds a run with other data, options, versions or number of "
                 "workers; give the same ones again, or train into another folder"
             )
+        first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
         with undone_if_wrong(self.folder, lambda: had_request):
-            self.tell(Progress(stage="reading the pairs"))
+            self.tell("reading the pairs")
             training.mkdir(parents=True, exist_ok=True)
             replace_file(path, lambda file: file.write_text(json.dumps(self.request)))
-            seed = self.recipe.seed
-            self.pairs = prepare_pairs(paths, training / PAIRS_FOLDER, seed=seed, **of_pairs)
-            first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
-            if self.start is not None and not (likely / SUMMARISER_FILE).exists():
-                load_summariser(self.start).save(likely)
-            elif self.start is None and not (first / SUMMARISER_FILE).exists():
-                first_summariser(self.recipe.summariser, self.pairs.folder, seed=seed).save(first)
-        rewarded = self.recipe.systems().items()
+            where = training / PAIRS_FOLDER
+            self.pairs = prepare_pairs(paths, where, settings, seed=settings.seed)
+            if start is not None and not (likely / SUMMARISER_FILE).exists():
+                load_summariser(start).save(likely)
+            elif start is None and not (first / SUMMARISER_FILE).exists():
+                self._first().save(first)
+        control = replace(self.rewards[0], gamma_first=0.0, gamma_last=0.0, kl=0.0)
+        rewarded = {CONTROL: control} if settings.control else {}
+        rewarded |= {f"{LIKELIHOOD}+{reward.metric}": reward for reward in self.rewards}
         return [
-            (LIKELIHOOD, first, self.recipe.likelihood, None),
-            *((name, likely, self.recipe.mixed, reward) for name, reward in rewarded),
+            (LIKELIHOOD, first, self.likelihood, None),
+            *((name, likely, self.mixed, reward) for name, reward in rewarded.items()),
         ]
+
+    def _first(self) -> Summariser:
+        """Make a summariser that has not learnt anything yet."""
+        settings = self.settings
+        limits = Limits(source_words=settings.source_words, summary_words=settings.summary_words)
+        if settings.model != POINTER:
+            return load_transformers(settings.model.removeprefix(HUGGING_FACE), limits)
+        return first_summariser(
+            self.pairs.folder,
+            limits,
+            vocabulary_size=settings.vocabulary_size,
+            vectors=settings.vectors,
+            n_dimensions=settings.dimensions,
+            n_hidden=settings.hidden,
+            n_layers=settings.layers,
+            dropout=settings.dropout,
+            seed=settings.seed,
+        )
 
     def train(
         self, system: str, begins_with: Path, config: StageConfig, reward: RewardConfig | None
     ) -> None:
         """Train a summariser through a stage and save it, unless it is."""
-        self.tell(Progress(stage=f"training {system}"))
-        saved = self.folder / _folder_name(system)
+        self.tell(f"training {system}")
+        saved, settings = self.folder / _folder_name(system), self.settings
         if (saved / SUMMARISER_FILE).exists():
             return
-        n_documents = sum(1 for _ in read_documents(bucket_paths(self.pairs.folder, "train")))
-        job = StageJob(
-            start=begins_with,
-            pairs=self.pairs.folder,
-            folder=self.training / _folder_name(system),
-            n_documents=n_documents,
-            config=config,
-            reward=reward,
+        folder = self.training / _folder_name(system)
+        work = partial(
+            learn_stage,
+            begins_with,
+            self.pairs.folder,
+            folder,
+            config,
+            reward,
             fingerprint=self.request["fingerprint"],
-            threads=self.threads,
+            threads=settings.threads,
         )
-        if self.machines.uses_ray:
-            train_on_ray(partial(learn_stage, job), job.folder, self.machines)
+        if settings.uses_ray:
+            train_on_ray(work, folder, settings)
         # Where workers have finished, this only takes their weights.
-        summariser, state = learn_stage(job, device=self.machines.own_device, on_news=self.on_news)
+        summariser, state = work(device=settings.own_device, on_news=settings.on_news)
         about = {
             "stage": "mle" if reward is None else "control" if reward.is_control else "mixed",
             "reward": None if reward is None else asdict(reward),
@@ -291,19 +276,25 @@ class _Run:
         (saved / "training.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
         summariser.save(saved)
         for name in (CHECKPOINT_FILE, BEST_FILE):
-            (job.folder / name).unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
 
     def summaries(self, systems: Sequence[str], documents: Sequence[Document]) -> pa.Table:
         """Let every system summarise the documents, and take their first sentences."""
-        of_system = {LEAD: [_lead(document.source) for document in documents]}
-        device = self.machines.own_device
+        of_system: dict[str, list[str]] = {LEAD: []}
+        for document in documents:
+            sentences = [each.strip() for each in split_sentences(document.source, "en")]
+            of_system[LEAD].append(" ".join(list(filter(None, sentences))[:LEAD_SENTENCES]))
+        device, settings = self.settings.own_device, self.settings
         for system in systems:
             summariser = load_summariser(self.folder / _folder_name(system))
             summariser.module.to(device).eval()
             written: dict[int, str] = {}
-            for part in batches_of(iter(documents), size=self.recipe.mixed.batch_size):
+            for part in batches_of(iter(documents), size=settings.batch_size):
                 batch = summariser.batch(part, [each.reference(0) for each in part], device)
-                texts = summariser.texts(batch, summariser.search(batch, self.recipe.beam))
+                best = summariser.search(
+                    batch, width=settings.beam, blocks_trigrams=settings.block_trigrams
+                )
+                texts = summariser.texts(batch, best)
                 written |= dict(zip(map(id, part), texts, strict=True))
             of_system[system] = [written[id(document)] for document in documents]
         rows = [
@@ -321,23 +312,26 @@ class _Run:
 
     def compared(self, systems: Sequence[str]) -> ScoreComparison:
         """Score the summaries under every metric, and compare those of rewards with the others."""
-        self.tell(Progress(stage="scoring the summaries"))
+        self.tell("scoring the summaries")
         scores = self.folder / SCORES_FOLDER
+        requests = ScoringConfig(metrics=METRICS).requests
+        known = {column for request in requests for column in request.columns}
+        parts = dict.fromkeys(name for each in self.rewards for name in weights_of(each.metric))
         run = score_corpus(
             self.folder / SUMMARIES_FILE,
             scores,
-            metrics=self.recipe.metrics(),
-            encoders={"encoder": self.recipe.rewards[0].encoder},
-            cpus_per_worker=self.threads,
+            metrics=(*METRICS, *(name for name in parts if name not in known)),
+            encoders={"encoder": self.settings.encoder},
+            cpus_per_worker=self.settings.threads,
             local=True,
-            on_progress=self.tell,
+            on_progress=self.settings.on_progress,
         )
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
             raise RuntimeError(f"some summaries could not be scored: {reason}")
         baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
         others = [LEAD, *(system for system in systems if system not in baselines)]
-        settings = CompareSettings(systems_a=others, systems_b=baselines, seed=self.recipe.seed)
+        settings = CompareSettings(systems_a=others, systems_b=baselines, seed=self.settings.seed)
         return compare_scores(scores, scores, settings)
 
     def finish(self) -> None:
@@ -354,34 +348,6 @@ class _Run:
         for folder in self.training.iterdir():
             shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
         (self.training / REQUEST_FILE).unlink(missing_ok=True)
-
-
-def _checked(
-    out: AnyPath, recipe: ReinforceRecipe, threads: int | None, *, is_resumed: bool
-) -> Path:
-    """Check a request before anything is written or learnt; return the folder."""
-    if threads is not None and threads < 1:
-        raise ValueError(f"`threads` must be at least 1, got {threads}")
-    check_on_disk(
-        model=recipe.summariser.model,
-        vectors=recipe.summariser.vectors,
-        encoder=recipe.rewards[0].encoder,
-    )
-    for reward in recipe.rewards:
-        make_reward(reward, threads=threads, device="cpu")
-    return checked_folder(
-        out,
-        result=RESULTS_FILE,
-        called="a finished run",
-        begun=REQUEST_FILE,
-        is_resumed=is_resumed,
-    )
-
-
-def _lead(source: str) -> str:
-    """Return the first sentences of a document."""
-    sentences = [text.strip() for text in split_sentences(source, "en") if text.strip()]
-    return " ".join(sentences[:LEAD_SENTENCES])
 
 
 def _folder_name(system: str) -> str:

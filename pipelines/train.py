@@ -8,10 +8,9 @@ subfolder `training/` with all that is needed to go on; in the end its figures s
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
@@ -19,23 +18,20 @@ from cluster.store import base_name
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
-from pipelines.runs.progress import Progress
-from pipelines.train_on_preferences import Preferred
-from pipelines.train_on_ray import train_on_ray
-from pipelines.training_folder import (
+from pipelines.settings.pairs import chosen_device
+from pipelines.settings.train import TrainSettings
+from pipelines.training_runs import (
     PAIRS_FOLDER,
     RAY_FOLDER,
     TRAINING_FOLDER,
-    Machines,
     checked_folder,
-    chosen_device,
     fingerprint_of,
-    local_cache,
     stages,
+    train_on_ray,
     undone_if_wrong,
 )
 from reffree.building import Built
-from reffree.checkpoint import CHECKPOINT_FILE, TrainNews
+from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
 from reffree.examples import PreparedPairs
 from reffree.fitting import LinearRecipe
@@ -44,9 +40,24 @@ from reffree.models import Calibrated
 from reffree.scorer import LearnedScorer, NeuralPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_scorer
 from reffree.training import Recipe, calibrated, learn
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import OneOrMore, several
 
 EMBEDDINGS_FOLDER = "embeddings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferred:
+    """How often one head prefers what people preferred; a tie counts half."""
+
+    head: str
+    n_fitted: int  # preferences that the scorer is fitted to
+    n_fitted_documents: int
+    n_judged: int  # preferences that it is judged by
+    is_cross_validated: bool
+    """Whether each document was judged by weights fitted to the others; else by `split`."""
+    n_right: float
+    others: Mapping[str, float]
+    """How many the shipped scorer, length and density are right about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,73 +78,40 @@ class TrainedScorer:
     """How it does on the rows of a table that it was not fitted to, head by head."""
 
 
-def train_scorer(
-    paths: OneOrMore,
-    out: AnyPath,
-    recipe: Recipe,
-    *,
-    embedding_cache: AnyPath | None = None,
-    machines: Machines | None = None,
-    resume: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-    on_news: Callable[[TrainNews], None] | None = None,
-    **of_pairs: Any,  # noqa: ANN401
-) -> TrainedScorer:
-    """Train a scorer from pairs into a new folder, which all workers must see.
-
-    Vectors of an encoder that is not trained are kept in `embedding_cache`, or in a folder of the
-    run. `resume` goes on with the run that was interrupted in `out`. `on_news` is told of every
-    figure that is logged; with several workers of none, they are in `training/metrics.jsonl`. The
-    options `of_pairs` are those of `prepare_pairs`.
-    """
-    tell = stages(on_progress)
-    machines = machines or Machines()
+def train_scorer(paths: OneOrMore, settings: TrainSettings, recipe: Recipe) -> TrainedScorer:
+    """Train a scorer from pairs into a new folder, or go on with the run interrupted there."""
+    tell, paths = stages(settings.on_progress), several(paths)
     check_on_disk(encoder=recipe.model.encoder)
-    folder = checked_folder(out, is_resumed=resume)
+    folder = checked_folder(settings.out, is_resumed=not settings.fresh)
     training = folder / TRAINING_FOLDER
-    cache = local_cache(embedding_cache) or str(training / EMBEDDINGS_FOLDER)
-    inputs = with_content(list_inputs(several(paths)))
-    fingerprint = train_fingerprint(inputs, recipe, machines, **of_pairs)
+    inputs = with_content(list_inputs(paths))
+    fingerprint = train_fingerprint(inputs, recipe, settings)
     with undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
-        where = training / PAIRS_FOLDER
-        pairs = prepare_for_negatives(recipe.negatives, several(paths), where, tell, **of_pairs)
-        pairs.examples("test", recipe.negatives).check_negatives("test")
+        where, cache = training / PAIRS_FOLDER, str(training / EMBEDDINGS_FOLDER)
+        pairs = prepare_for_negatives(recipe.negatives, paths, where, settings, tell)
+        test = pairs.examples("test", recipe.negatives)
+        test.check_negatives("test")
         tell("training")
         work = partial(learn, recipe, pairs, training, fingerprint=fingerprint, cache_folder=cache)
-        if machines.uses_ray:
-            train_on_ray(work, training, machines)
+        if settings.uses_ray:
+            train_on_ray(work, training, settings)
         # Where workers have finished, this only takes their weights.
-        built, state = work(device=machines.own_device, on_news=on_news)
+        built, state = work(device=settings.own_device, on_news=settings.on_news)
+        device = chosen_device(settings.device)
         if recipe.model.is_calibrated:
             tell("calibrating")
-            built = calibrated(built, recipe, pairs, device=chosen_device(machines.device))
+            built = calibrated(built, recipe, pairs, device=device)
     tell("judging")
-    trained_on = _trained_on(inputs, pairs, recipe, state, built) | {"fingerprint": fingerprint}
-    return _saved(folder, built, recipe, pairs, state, trained_on, chosen_device(machines.device))
-
-
-def _saved(
-    folder: Path,
-    built: Built,
-    recipe: Recipe,
-    pairs: PreparedPairs,
-    state: TrainState,
-    trained_on: Mapping[str, Any],
-    device: str,
-) -> TrainedScorer:
-    """Judge a scorer by the test documents, write its folder, delete what was needed to go on."""
-    test = pairs.examples("test", recipe.negatives)
     judged = judge(test.held_out(), LearnedScorer(NeuralPairs(built, device), "", {}))
     figures = judged.by_kind()
     signature = save_scorer(
         folder,
         built,
         loss=recipe.training.loss,
-        trained_on=trained_on,
+        trained_on=_trained_on(inputs, pairs, recipe, state, built) | {"fingerprint": fingerprint},
         held_out={kind: asdict(own) for kind, own in figures.items()},
         versions=library_versions(),
     )
-    training = folder / TRAINING_FOLDER
     for name in (PAIRS_FOLDER, EMBEDDINGS_FOLDER, RAY_FOLDER):
         shutil.rmtree(training / name, ignore_errors=True)
     for name in (CHECKPOINT_FILE, BEST_FILE):
@@ -149,20 +127,17 @@ def _saved(
 
 
 def train_fingerprint(
-    inputs: Sequence[InputFile],
-    recipe: Recipe | LinearRecipe,
-    machines: Machines,
-    **options: Any,  # noqa: ANN401  (of `train_scorer`)
+    inputs: Sequence[InputFile], recipe: Recipe | LinearRecipe, settings: TrainSettings
 ) -> str:
     """Hash all that a training's result depends on."""
-    asked = {name: options.get(name) for name in ("limit", "training_documents")}
-    asked |= {
+    asked: dict[str, Any] = {
         "recipe": asdict(recipe),
         "inputs": [file.to_json() for file in inputs],
-        "columns": dict(options.get("columns") or {}),
-        "split_anew": bool(options.get("split_anew")),
-        "workers": machines.workers,
-        "device": "cuda" if machines.gpus_per_worker > 0 else machines.own_device,
+        "columns": dict(settings.columns or {}),
+        "limit": settings.limit,
+        "split_anew": settings.split_anew,
+        "workers": settings.workers,
+        "device": "cuda" if settings.gpus_per_worker > 0 else settings.own_device,
     }
     return fingerprint_of(asked)
 

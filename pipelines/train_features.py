@@ -10,35 +10,42 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from cluster import list_inputs, with_content
 from cluster.store import base_name
+from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
-from pipelines.runs.progress import Progress
-from pipelines.train import TrainedScorer, train_fingerprint, train_scorer
-from pipelines.train_on_preferences import judge_preferences
-from pipelines.training_folder import Machines, checked_folder, chosen_device, stages
+from pipelines.settings.pairs import chosen_device
+from pipelines.settings.train import TrainSettings
+from pipelines.train import Preferred, TrainedScorer, train_fingerprint
+from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import is_table, read_examples
-from reffree.checkpoint import TrainNews
+from reffree.aspects import KINDS_OF_HEAD, comparisons_of
 from reffree.examples import Example, Examples
 from reffree.fitting import (
     DEFAULT_RECIPE,
     FITTED_DOCUMENTS,
+    RECIPES,
     LinearRecipe,
+    fit_heads,
     fit_scorer,
     judge_heads,
+    texts_of,
 )
+from reffree.linear import MIN_GROUPS
 from reffree.pairs import SourceSample
 from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
-from reffree.training import Recipe
-from sms.naming import AnyPath, OneOrMore, several
+from reffree.splits import number_groups
+from sms.naming import OneOrMore, several
 
 SIDES_READ = ("train", "test")
 JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most
+N_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,75 +58,46 @@ class Material:
     left_out: Mapping[str, int]
     source_sample: Sequence[int]
 
-    def told(self) -> dict[str, Any]:
-        """Say what it is, for `scorer.json`."""
-        return {
-            "pairs": dict(self.n_pairs),
-            "candidates": len(self.training),
-            "left_out": dict(self.left_out),
-            SOURCE_SAMPLE: list(self.source_sample),
-        }
-
-
-def train_any(
-    paths: OneOrMore,
-    out: AnyPath,
-    recipe: Recipe | LinearRecipe,
-    *,
-    on_news: Callable[[TrainNews], None] | None = None,
-    embedding_cache: AnyPath | None = None,
-    agreement: Callable[[LinearPairs], float] | None = None,
-    **options: Any,  # noqa: ANN401  (of `train.train_scorer`)
-) -> TrainedScorer:
-    """Train what the recipe is for."""
-    if isinstance(recipe, LinearRecipe):
-        return train_features(paths, out, recipe, agreement=agreement, **options)
-    return train_scorer(
-        paths, out, recipe, on_news=on_news, embedding_cache=embedding_cache, **options
-    )
-
 
 def train_features(
     paths: OneOrMore,
-    out: AnyPath,
+    settings: TrainSettings,
     recipe: LinearRecipe,
-    *,
-    machines: Machines,
     agreement: Callable[[LinearPairs], float] | None = None,
-    resume: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-    **of_pairs: Any,  # noqa: ANN401
 ) -> TrainedScorer:
     """Fit a scorer to pairs, or to a table of candidates, into a new folder.
 
     With an `agreement` several recipes are tried, and that with the largest is kept.
     """
-    tell, paths = stages(on_progress), several(paths)
+    tell, paths = stages(settings.on_progress), several(paths)
     check_on_disk(**recipe.feature_config.paths)
-    folder = checked_folder(out, is_resumed=resume)
-    device = chosen_device(machines.device)
+    folder = checked_folder(settings.out, is_resumed=not settings.fresh)
+    device, config = chosen_device(settings.device), recipe.feature_config
     inputs = with_content(list_inputs(paths))
-    seed = recipe.negatives.seed
-    is_own_table = is_table(paths, dict(of_pairs.get("columns") or {}))
-    if is_own_table:
-        material = _of_table(paths, seed, **of_pairs)
-    else:
-        material = _of_pairs(paths, recipe, tell, **of_pairs)
-    pairs, tried, values = fit_scorer(
-        material.training, recipe.feature_config, device=device, on_stage=tell, agreement=agreement
-    )
+    is_own_table = is_table(paths, settings.columns or {})
+    made = _of_table(paths, settings) if is_own_table else _of_pairs(paths, settings, recipe, tell)
+    pairs, values = fit_scorer(made.training, config, device=device, on_stage=tell)
+    tried: Mapping[str, float] = {}
+    if agreement is not None:
+        tell("comparing the recipes")
+        pairs, tried = _best_recipe(made.training, values, pairs, agreement)
     tell("judging")
-    held_out = judge_heads(material.test, pairs) if material.test else {}
+    held_out = judge_heads(made.test, pairs) if made.test else {}
     preferences = []
     if is_own_table and not held_out:
-        test = list(chain.from_iterable(material.test))
+        test = list(chain.from_iterable(made.test))
         fitted_by = next(iter(tried), DEFAULT_RECIPE)
-        preferences = judge_preferences(material.training, test, pairs, values, fitted_by, seed)
+        preferences = judge_preferences(
+            made.training, test, pairs, values, fitted_by, settings.seed
+        )
     trained_on = {
         "files": [base_name(file.path) for file in inputs],
-        **material.told(),
+        "pairs": dict(made.n_pairs),
+        "candidates": len(made.training),
+        "left_out": dict(made.left_out),
+        SOURCE_SAMPLE: list(made.source_sample),
         "negatives": asdict(recipe.negatives),
-        "fingerprint": train_fingerprint(inputs, recipe, machines, **of_pairs),
+        "fingerprint": train_fingerprint(inputs, recipe, settings),
         "recipes": tried,
         "preferences": [asdict(own) for own in preferences],
     }
@@ -133,25 +111,39 @@ def train_features(
     return TrainedScorer(
         out=str(folder),
         signature=signature,
-        n_pairs=material.n_pairs,
+        n_pairs=made.n_pairs,
         held_out=held_out,
-        left_out=material.left_out,
+        left_out=made.left_out,
         tried=tried,
         preferences=preferences,
     )
 
 
+def _best_recipe(
+    examples: Sequence[Example],
+    values: np.ndarray,
+    pairs: LinearPairs,
+    agreement: Callable[[LinearPairs], float],
+) -> tuple[LinearPairs, dict[str, float]]:
+    """Fit by all recipes; return the best and the agreement of each, the largest first."""
+    fitted: dict[str, LinearPairs] = {}
+    for name in RECIPES:
+        model = fit_heads(examples, values, pairs.features.config, recipe=name)
+        if model is not None:
+            fitted[name] = LinearPairs(model, pairs.features)
+    tried = {name: agreement(own) for name, own in fitted.items()}
+    order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
+    return fitted[order[0]], {name: tried[name] for name in order}
+
+
 def _of_pairs(
-    paths: OneOrMore,
-    recipe: LinearRecipe,
-    tell: Callable[[str], None],
-    **of_pairs: Any,  # noqa: ANN401
+    paths: Sequence[str], settings: TrainSettings, recipe: LinearRecipe, tell: Callable[[str], None]
 ) -> Material:
     """Make the positives and negatives of pairs."""
     config = recipe.negatives
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         folder = Path(work) / "pairs"
-        pairs = prepare_for_negatives(config, paths, folder, tell, sides=SIDES_READ, **of_pairs)
+        pairs = prepare_for_negatives(config, paths, folder, settings, tell, sides=SIDES_READ)
         tell("making worse summaries")
         training, test = (pairs.examples(side, config) for side in SIDES_READ)
         fitted = _of_documents(training, FITTED_DOCUMENTS)
@@ -160,7 +152,7 @@ def _of_pairs(
         test.check_negatives("test", judged)
     training.left_out.update(test.left_out)
     return Material(
-        training=[one for group in fitted for one in group],
+        training=list(chain.from_iterable(fitted)),
         test=judged,
         n_pairs=pairs.n_pairs,
         left_out={**pairs.left_out, **training.reasons()},
@@ -175,21 +167,9 @@ def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
     return [group for _, own in islice(of_documents, n_documents) for group in own]
 
 
-def _of_table(
-    paths: OneOrMore,
-    seed: int,
-    *,
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    training_documents: int | None = None,
-    **_of_pairs: Any,  # noqa: ANN401  (the rest is about pairs)
-) -> Material:
+def _of_table(paths: Sequence[str], settings: TrainSettings) -> Material:
     """Read the candidates of a table."""
-    if training_documents:
-        raise ValueError(
-            "`learning_curve` must be left out for a table with labels: all rows are used"
-        )
-    examples, left_out = read_examples(paths, columns or {}, limit=limit, seed=seed)
+    examples, left_out = read_examples(paths, settings)
     sample = SourceSample()
     sample.add((one.document_id, one.source) for one in examples["train"])
     groups: dict[tuple[str, int, str], list[Example]] = {}
@@ -202,3 +182,82 @@ def _of_table(
         left_out=dict(left_out.most_common()),
         source_sample=sample.kept(),
     )
+
+
+# Of how many preferences it is right that it was not fitted to
+
+
+def judge_preferences(
+    training: Sequence[Example],
+    test: Sequence[Example],
+    pairs: LinearPairs,
+    values: np.ndarray,
+    recipe: str,
+    seed: int,
+) -> list[Preferred]:
+    """Judge every head by the preferences of the test documents.
+
+    Where these have none, it is judged by those of training, and each document by weights that
+    were fitted to the others. `values` are the features of the training examples, `recipe` is one
+    of `fitting.RECIPES`.
+    """
+    fitted, judged = (comparisons_of(rows, KINDS_OF_HEAD) for rows in (training, test))
+    is_cross_validated = not judged
+    if is_cross_validated:
+        judged, texts = fitted, texts_of(training)
+        scores = _cross_validated(training, pairs, values, recipe, seed)
+    else:
+        texts = texts_of(test)
+        scores = pairs.model.scores(pairs.features.read(*texts).values)
+    others = others_of(*texts)
+    documents = np.array([one.document_id for one in training])
+    per_head = []
+    for place, head in enumerate(pairs.heads):
+        if head not in judged:
+            continue
+        own = scores[:, place]
+        better, worse = judged[head].better, judged[head].worse
+        # A document with too few others to fit to has no score, and is not counted.
+        has_both = np.isfinite(own[better]) & np.isfinite(own[worse])
+        compared = better[has_both], worse[has_both]
+        rivals = (f"reffree@{SHIPPED}", *TRAITS)
+        per_head.append(
+            Preferred(
+                head=head,
+                n_fitted=fitted[head].worse.size,
+                n_fitted_documents=np.unique(documents[fitted[head].worse]).size,
+                n_judged=int(has_both.sum()),
+                is_cross_validated=is_cross_validated,
+                n_right=_n_right(own, *compared),
+                others={name: _n_right(others[name], *compared) for name in rivals},
+            )
+        )
+    return per_head
+
+
+def _n_right(scores: np.ndarray, better: np.ndarray, worse: np.ndarray) -> float:
+    difference = scores[better] - scores[worse]
+    return float((difference > 0).sum() + 0.5 * (difference == 0).sum())
+
+
+def _cross_validated(
+    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, recipe: str, seed: int
+) -> np.ndarray:
+    """Score each document by weights fitted to other documents, NaN where these are too few.
+
+    Documents with the same source, or nearly, are one.
+    """
+    documents = np.unique([one.document_id for one in examples], return_inverse=True)[1]
+    groups = number_groups(documents, [one.source for one in examples])
+    folds = np.random.default_rng(seed).permutation(groups.max() + 1)[groups] % N_FOLDS
+    scores = np.full((len(examples), len(pairs.heads)), np.nan)
+    for k in range(N_FOLDS):
+        is_held = folds == k
+        seen = [examples[place] for place in np.flatnonzero(~is_held).tolist()]
+        config = pairs.features.config
+        model = fit_heads(seen, values[~is_held], config, least_groups=MIN_GROUPS, recipe=recipe)
+        if model is not None and is_held.any():
+            held = model.scores(values[is_held])
+            for place, head in enumerate(model.heads):
+                scores[is_held, pairs.heads.index(head)] = held[:, place]
+    return scores

@@ -7,7 +7,6 @@ the package, length and density are judged on the same candidates.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,16 +23,17 @@ from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
 from cluster.store import base_name
-from pipelines.evaluate import TRAITS
+from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.prepare_pairs import SPLIT
 from pipelines.runs.manifest import library_versions
+from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
 from pipelines.tables.keyed import KEYS, check_unique
 from pipelines.tables.ratings import columns_apart, read_ratings
-from pipelines.train_on_preferences import N_FOLDS, SHIPPED, others_of
-from pipelines.training_folder import checked_folder, chosen_device, stages
+from pipelines.train_features import N_FOLDS
+from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import why_unused
-from reffree.comparisons import rated_comparisons
+from reffree.aspects import rated_comparisons
 from reffree.features import PairFeatures
 from reffree.fitting import LinearRecipe
 from reffree.linear import MIN_GROUPS, Comparisons, fit_linear
@@ -44,7 +44,6 @@ from reffree.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
 
 STATISTIC = "rank correlation inside documents, length held fixed"
-FIGURES_FILE = "learning_curve.json"  # all figures, in the folder of the scorer
 CONFIDENCE = 0.95
 N_RESAMPLES = 1_000
 FEWEST_DOCUMENTS = 6
@@ -128,29 +127,32 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     assert settings.ratings is not None, "asked for"  # noqa: S101
     rated = read_rated(corpus, settings.ratings, settings)
     tell("computing the features")
-    device = chosen_device(settings.device)
-    features = PairFeatures(recipe.feature_config, device=device)
+    features = PairFeatures(recipe.feature_config, device=chosen_device(settings.device))
     features.fit_copies(rated.sources, rated.candidates)
     values = features.read(rated.sources, rated.candidates).values
     tell("cross-validating")
-    curves = _Curves(
-        rated, features, values, others_of(rated.sources, rated.candidates), settings.seed
-    )
+    others = others_of(rated.sources, rated.candidates)
+    curves = _Curves(rated, features, values, others, settings.seed)
     fits = [fit for aspect in rated.ratings for fit in curves.of(aspect, settings.learning_curve)]
     every = np.arange(len(rated.candidates))
     comparisons = {aspect: rated.comparisons(own, every) for aspect, own in rated.ratings.items()}
     pairs = LinearPairs(fit_linear(features.config, values, comparisons), features)
     n_documents, n_systems = (np.unique(own).size for own in (rated.documents, rated.systems))
-    told = {f"{one.aspect}, {one.n_documents} documents": _defined(asdict(one)) for one in fits}
+    sample = SourceSample()
+    sample.add(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
     signature = save_linear(
         folder,
         pairs,
-        trained_on=_trained_on(corpus, rated, recipe),
-        held_out=told,
+        trained_on={
+            "files": [base_name(file.path) for file in with_content(list_inputs(several(corpus)))],
+            "candidates": len(rated.candidates),
+            "ratings": list(rated.ratings),
+            SOURCE_SAMPLE: list(sample.kept()),
+            "negatives": asdict(recipe.negatives),
+        },
+        held_out={f"{one.aspect}, {one.n_documents} documents": _defined(one) for one in fits},
         versions=library_versions(),
     )
-    text = json.dumps(list(told.values()), indent=1, ensure_ascii=False)
-    (folder / FIGURES_FILE).write_text(f"{text}\n", "utf-8")
     return RatedTraining(
         out=str(folder),
         signature=signature,
@@ -309,23 +311,15 @@ def _difference(
     )
 
 
-def _defined(said: Any) -> Any:  # noqa: ANN401  (JSON)
+def _defined(fit: RatedFit) -> Any:  # noqa: ANN401  (JSON)
     """Write null where a figure is undefined: JSON has no NaN."""
-    if isinstance(said, Mapping):
-        return {name: _defined(own) for name, own in said.items()}
-    return None if isinstance(said, float) and math.isnan(said) else said
 
+    def defined(said: Any) -> Any:  # noqa: ANN401
+        if isinstance(said, Mapping):
+            return {name: defined(own) for name, own in said.items()}
+        return None if isinstance(said, float) and math.isnan(said) else said
 
-def _trained_on(corpus: OneOrMore, rated: Rated, recipe: LinearRecipe) -> dict[str, Any]:
-    sample = SourceSample()
-    sample.add(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
-    return {
-        "files": [base_name(file.path) for file in with_content(list_inputs(several(corpus)))],
-        "candidates": len(rated.candidates),
-        "ratings": list(rated.ratings),
-        SOURCE_SAMPLE: list(sample.kept()),
-        "negatives": asdict(recipe.negatives),
-    }
+    return defined(asdict(fit))
 
 
 # Which of a few recipes agrees best with rated summaries

@@ -18,11 +18,11 @@ import numpy as np
 from cluster import column_names, list_inputs
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, UNREADABLE, kept_name
+from pipelines.settings.train import TrainSettings
 from reffree.examples import Example
-from reffree.hashing import hash64
 from reffree.negatives import POSITIVE
 from reffree.pairs import SIDES, side_named, text_key
-from reffree.splits import LEAK, hashed_sides, shared_sources
+from reffree.splits import LEAK, shared_sources
 from sms.naming import OneOrMore
 
 LABEL = "label"
@@ -38,23 +38,26 @@ def is_table(paths: OneOrMore, columns: Mapping[str, str]) -> bool:
 
 
 def read_examples(
-    paths: OneOrMore, columns: Mapping[str, str], *, limit: int | None, seed: int
+    paths: OneOrMore, settings: TrainSettings
 ) -> tuple[dict[str, list[Example]], Counter[str]]:
     """Read the rows of each side; without a column `split` all are for training.
 
     Also returns why rows are left out, and how many. A row whose document or source, or nearly the
     same source, is on a later side, too, is one of them.
     """
-    files = list_inputs(paths)
+    files, columns = list_inputs(paths), settings.columns or {}
     theirs = {name: columns.get(name, name) for name in (LABEL, *_DEFAULTS)}
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
-    keep = tuple(name for name in theirs.values() if name in there)
+    keep, has_split = (
+        tuple(name for name in theirs.values() if name in there),
+        theirs["split"] in there,
+    )
     own = {name: named for name, named in columns.items() if name not in theirs}
     wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
     examples: list[Example] = []
     sides: list[int] = []
     left_out: Counter[str] = Counter()
-    for table in read_files(files, wanted, limit=limit):
+    for table in read_files(files, wanted, limit=settings.limit):
         for row in table.to_pylist():
             if (why := why_unused(row)) is not None:
                 left_out[why] += 1
@@ -65,8 +68,7 @@ def read_examples(
                 if row.get(kept_name(named)) is not None
             }
             examples.append(_example(row, _DEFAULTS | said))
-            has_split = theirs["split"] in there
-            sides.append(_side(row[DOCUMENT_ID], said.get("split"), seed) if has_split else 0)
+            sides.append(_side(row[DOCUMENT_ID], said.get("split")) if has_split else 0)
     _check_labels(examples)
     places = np.array(sides, dtype=np.int8)
     if places.any():
@@ -146,14 +148,10 @@ def _example(row: Mapping[str, Any], said: Mapping[str, Any]) -> Example:
     )
 
 
-def _side(document_id: str, split: str | None, seed: int) -> int:
-    if split is not None:
-        place = side_named(split)
-        if place < 0:
-            raise ValueError(
-                f"`split` must be train, validation or test, got {split!r} for document "
-                f"{document_id}"
-            )
-        return place
-    keys = np.array([hash64(document_id)], dtype=np.uint64)
-    return int(hashed_sides(keys, seed=seed)[0])
+def _side(document_id: str, split: str | None) -> int:
+    place = -1 if split is None else side_named(split)
+    if place < 0:
+        raise ValueError(
+            f"`split` must be train, validation or test, got {split!r} for document {document_id}"
+        )
+    return place

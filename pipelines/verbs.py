@@ -5,7 +5,8 @@ What a verb does is in the module that it imports when it is called: this file i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
@@ -13,7 +14,6 @@ from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
-from pipelines.settings.pairs import MachineSettings, PairSettings
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.settings.reinforce import ReinforceSettings
 from pipelines.settings.score import ScoreSettings
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
     from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
-    from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
-    from pipelines.reinforcement import ReinforcedSummarisers, ReinforceRecipe
+    from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
     from pipelines.reports.preferences import Preferences
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from pipelines.tables.records import AgreementResult
     from pipelines.train import TrainedScorer
     from pipelines.train_on_ratings import RatedTraining
-    from pipelines.training_folder import Machines
 
 
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
@@ -167,9 +165,7 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     return systems
 
 
-def train(
-    pairs: OneOrMore, settings: TrainSettings
-) -> TrainedScorer | list[CurvePoint] | RatedTraining:
+def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTraining:
     """Train a scorer that needs no reference on right and made-up wrong summaries.
 
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
@@ -182,24 +178,18 @@ def train(
         return train_on_ratings(pairs, settings)
     recipe = settings.recipe()
     from cluster.schema import MissingColumnError
-    from pipelines.learning_curve import learning_curve
     from pipelines.tables.ratings import columns_apart
-    from pipelines.train_features import train_any
+    from pipelines.train import train_scorer
+    from pipelines.train_features import train_features
     from pipelines.train_on_ratings import development_agreement
+    from reffree.fitting import LinearRecipe
 
-    asked = {
-        **_of_pairs(settings),
-        "columns": columns_apart(settings.columns)[0] or None,
-        "embedding_cache": settings.embedding_cache,
-        "agreement": development_agreement(settings),
-        "machines": _machines(settings),
-        "resume": not settings.fresh,
-        "on_news": settings.on_news,
-    }
+    agreement = development_agreement(settings)
+    settings = replace(settings, columns=columns_apart(settings.columns)[0] or None)
     try:
-        if settings.learning_curve:
-            return learning_curve(pairs, settings.out, recipe, settings.learning_curve, **asked)
-        return train_any(pairs, settings.out, recipe, **asked)
+        if isinstance(recipe, LinearRecipe):
+            return train_features(pairs, settings, recipe, agreement)
+        return train_scorer(pairs, settings, recipe)
     except MissingColumnError as error:
         if error.column != "reference":
             raise
@@ -225,16 +215,9 @@ def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
     perhaps `split`. Documents without one are split 80/10/10.
     """
-    config = settings.config()
     from pipelines.negatives import write_negatives
 
-    return write_negatives(
-        pairs,
-        settings.out,
-        config,
-        side=settings.split,
-        **_of_pairs(settings),
-    )
+    return write_negatives(pairs, settings)
 
 
 def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
@@ -243,95 +226,6 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
     First by maximum likelihood, then by likelihood and reward (Clark et al. 2019, section 5).
     `pairs` are as for `train`; the same call continues an interrupted run.
     """
-    recipe = _reinforce_recipe(settings)
     from pipelines.reinforcement import reinforce_summariser
 
-    return reinforce_summariser(
-        pairs,
-        settings.out,
-        recipe,
-        start=settings.start,
-        test_documents=settings.test_documents,
-        machines=_machines(settings),
-        threads=settings.threads,
-        resume=not settings.fresh,
-        on_news=settings.on_news,
-        **_of_pairs(settings),
-    )
-
-
-def _of_pairs(settings: PairSettings) -> dict[str, Any]:
-    return {
-        "columns": settings.columns,
-        "limit": settings.limit,
-        "split_anew": settings.split_anew,
-        "on_progress": settings.on_progress,
-    }
-
-
-def _reinforce_recipe(settings: ReinforceSettings) -> ReinforceRecipe:
-    from pipelines.reinforcement import ReinforceRecipe
-    from reinforce.decoding import BeamConfig
-    from reinforce.learning import SummariserConfig
-    from reinforce.stages import RewardConfig, StageConfig
-    from reinforce.summarisers import Limits
-
-    both = {
-        name: getattr(settings, name)
-        for name in (
-            "batch_size",
-            "patience",
-            "validation_documents",
-            "checkpoint_steps",
-            "log_steps",
-            "seed",
-        )
-    }
-    return ReinforceRecipe(
-        summariser=SummariserConfig(
-            model=settings.model,
-            vocabulary_size=settings.vocabulary_size,
-            vectors=settings.vectors,
-            n_dimensions=settings.dimensions,
-            n_hidden=settings.hidden,
-            n_layers=settings.layers,
-            dropout=settings.dropout,
-            limits=Limits(source_words=settings.source_words, summary_words=settings.summary_words),
-        ),
-        likelihood=StageConfig(
-            learning_rate=settings.learning_rate,
-            is_decaying=settings.decay,
-            epochs=settings.epochs,
-            **both,
-        ),
-        mixed=StageConfig(
-            learning_rate=settings.mixed_learning_rate, epochs=settings.mixed_epochs, **both
-        ),
-        rewards=tuple(
-            RewardConfig(
-                metric=metric,
-                encoder=settings.encoder,
-                gamma_first=settings.gamma,
-                gamma_last=settings.gamma_last,
-                advantage=settings.advantage,
-                n_drawn=settings.drawn,
-                kl=settings.kl,
-            )
-            for metric in settings.reward
-        ),
-        beam=BeamConfig(width=settings.beam, blocks_trigrams=settings.block_trigrams),
-        has_control=settings.control,
-        seed=settings.seed,
-    )
-
-
-def _machines(settings: MachineSettings) -> Machines:
-    from pipelines.training_folder import Machines
-
-    return Machines(
-        workers=settings.workers,
-        gpus_per_worker=settings.gpus_per_worker,
-        address=settings.address,
-        is_open_allowed=settings.insecure_cluster,
-        device=settings.device,
-    )
+    return reinforce_summariser(pairs, settings)

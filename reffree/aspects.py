@@ -1,65 +1,111 @@
-"""What the default scorer learns: a head for every aspect, which negatives teach it, what it reads.
+"""What the heads of a scorer of features learn from: kinds of negatives, features, comparisons.
 
-No head learns from the kinds of another: missing sentences teach that more is better, exchanged
-names that copying is, and in one score the two would cancel. Each feature counts in one direction
-only, so that weights cannot use it against its sense to make made-up mistakes stand out. No head
-reads the length: some people rate long summaries higher, others do not.
+`data/features.toml` says which. Each feature counts in one direction only, so that weights cannot
+use it against its sense to make made-up mistakes stand out. A positive is compared with the
+negatives that were made from it, and kinds of negatives are never ranked against each other.
+Candidates without a positive among them (rated ones, preferences) are compared by their labels.
 """
 
 from __future__ import annotations
 
-from reffree.features import WORD_FEATURES
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from reffree.examples import Example
+from reffree.features import TABLES, WORD_FEATURES
+from reffree.linear import Comparisons
+from reffree.negatives import POSITIVE
+
+_HEADS = TABLES["heads"]
 KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
-    "coherence": ("repeat", "sentence-shuffle", "sentence-replace", "unimportant"),
-    "consistency": ("exchange", "negate", "claim", "fuse", "sentence-replace"),
-    "fluency": ("swap", "delete", "replace", "repeat", "fuse", "break"),
-    "relevance": ("cross-pair", "cross-pair-hard", "sentence-delete", "unimportant"),
+    head: tuple(own["kinds"]) for head, own in _HEADS.items()
 }
 """Kinds of negatives, out of `negatives.KINDS`, by head."""
-POSITIVES_OF_HEADS = ("reference", "lead", "extract")
-"""What they are made from, out of `positives.POSITIVES`."""
 ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kind in kinds))
-
-FEATURES_OF_HEAD: dict[str, tuple[str, ...]] = {
-    "coherence": (
-        "lead3", "lead_words", "order", "place", "first_place", "neighbours", "redundancy_words",
-        "repetition", "pointing", "copy_least",
-    ),
-    "consistency": (
-        "coverage", "density", "novelty", "joined", "rouge2_p", "copy_mean", "copy_least",
-        "unknown_words", "unknown_names", "words_mean", "words_least", "words_bad", "linked",
-    ),
-    "fluency": (
-        "density", "joined", "rouge2_p", "linked", "words_mean", "words_least", "words_bad",
-        "repetition", "redundancy_words", "ending",
-    ),
-    "relevance": (
-        "lead3", "lead_words", "copied", "place", "first_place", "unknown_words", "unknown_names",
-    ),
-}  # fmt: skip
-"""What a head is fitted to, out of `WORD_FEATURES`; a head that is not here is fitted to all.
-
-Metrics that are features are not fitted where a head is here: see `fit_linear`."""
-COMPOSED_OF_HEAD: dict[str, tuple[str, ...]] = {"coherence": ("copy_mean",)}
-"""What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature.
-
-The copy model is then the only language model there is. No made-up mistake of coherence teaches how
-likely the words are; with it, scores agree better with ratings (docs/results.md, sixth choice).
-"""
-DIRECTIONS: dict[str, int] = dict.fromkeys(WORD_FEATURES, 1) | {
-    **dict.fromkeys(
-        ("novelty", "joined", "unknown_words", "unknown_names", "words_bad", "place", "first_place",
-         "redundancy_words", "repetition", "pointing"),
-        -1,
-    ),
-    "neighbours": 0,
-}  # fmt: skip
-"""Whether more of a feature is better (1), worse (-1) or may be either (0), for heads that are
-here."""
+POSITIVES_OF_HEADS = ("reference", "lead", "extract")
+"""What they are made from, out of `negatives.POSITIVES`."""
+COMPOSED_OF_HEAD = {head: tuple(own.get("composed", ())) for head, own in _HEADS.items()}
+"""What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature."""
+DIRECTIONS: dict[str, int] = (
+    dict.fromkeys(WORD_FEATURES, 1)
+    | dict.fromkeys(TABLES["directions"]["worse"], -1)
+    | dict.fromkeys(TABLES["directions"]["either"], 0)
+)
+"""Whether more of a feature is better (1), worse (-1) or may be either (0)."""
+OVERALL = "overall"  # the head of candidates that do not say what they teach
+RATING_ATOL = 1e-9
+"""Mean ratings that differ by no more are equal: they were summed in another order."""
 
 
 def directions_of(head: str) -> dict[str, int] | None:
     """Return the features that a head is fitted to, and their directions; None for all and any."""
-    names = FEATURES_OF_HEAD.get(head)
-    return None if names is None else {name: DIRECTIONS[name] for name in names}
+    if head not in _HEADS:
+        return None
+    return {name: DIRECTIONS[name] for name in _HEADS[head]["features"]}
+
+
+def heads_of(example: Example, kinds_of_head: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Name the heads that an example teaches."""
+    if example.aspect:
+        return tuple(name.strip() for name in example.aspect.split(","))
+    by_kind = tuple(head for head, kinds in kinds_of_head.items() if example.kind in kinds)
+    return by_kind or (OVERALL,)
+
+
+def comparisons_of(
+    examples: Sequence[Example], kinds_of_head: Mapping[str, Sequence[str]]
+) -> dict[str, Comparisons]:
+    """Compare the examples of each pair and positive; a head's kinds count the same in all.
+
+    What is left out together when the penalty is chosen is a kind of positive where there are
+    several, so that what is learnt carries over to another way to write; else some documents.
+    """
+    groups: dict[tuple[str, int, str], list[int]] = defaultdict(list)
+    for place, example in enumerate(examples):
+        groups[example.document_id, example.number, example.base].append(place)
+    pairs_of_head: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for places in groups.values():
+        for better, worse in _pairs(examples, places):
+            for head in heads_of(examples[worse], kinds_of_head):
+                pairs_of_head[head].append((better, worse))
+    order = [*(head for head in kinds_of_head if head in pairs_of_head), *pairs_of_head]
+    return {head: _comparisons(examples, pairs_of_head[head]) for head in dict.fromkeys(order)}
+
+
+def _pairs(examples: Sequence[Example], places: Sequence[int]) -> list[tuple[int, int]]:
+    positives = [place for place in places if examples[place].kind == POSITIVE]
+    if positives:
+        others = [place for place in places if examples[place].kind != POSITIVE]
+        return [(positive, other) for positive in positives for other in others]
+    return [(i, j) for i in places for j in places if examples[i].label > examples[j].label]
+
+
+def _comparisons(examples: Sequence[Example], pairs: Sequence[tuple[int, int]]) -> Comparisons:
+    better, worse = (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True))
+    chosen = [examples[place] for place in worse.tolist()]
+    _, kinds, n_of_kind = np.unique(
+        [one.kind for one in chosen], return_inverse=True, return_counts=True
+    )
+    bases = [one.base for one in chosen]
+    left_out = bases if len(set(bases)) > 1 else [one.document_id for one in chosen]
+    return Comparisons(
+        better=better,
+        worse=worse,
+        weights=np.array([one.weight for one in chosen]) / n_of_kind[kinds],
+        groups=np.unique(left_out, return_inverse=True)[1],
+    )
+
+
+def rated_comparisons(documents: np.ndarray, ratings: np.ndarray) -> Comparisons:
+    """Compare the candidates of each document that people rated differently.
+
+    `documents` has the number of each candidate's document, `ratings` NaN where there is none, both
+    of shape (n,). Every document counts the same; documents are left out together.
+    """
+    better, worse = np.nonzero(
+        (documents[:, None] == documents) & (ratings[:, None] > ratings + RATING_ATOL)
+    )
+    own = documents[worse]
+    return Comparisons(better=better, worse=worse, weights=1 / np.bincount(own)[own], groups=own)

@@ -46,12 +46,10 @@ def batches(
     rank: int = 0,
     n_ranks: int = 1,
 ) -> Iterator[Batch]:
-    """Make batches of the examples of pairs, of `size` examples over all processes.
+    """Make batches of examples from `Examples.epoch`, of `size` over all processes.
 
-    `groups` are examples from `Examples.epoch`. `rng` shuffles the batches of a pool; without it
-    short ones come first. This process takes the part `rank` of every batch; a batch that has not
-    enough for all `n_ranks` is joined with the one before, and so is a pool at the end of the
-    epoch.
+    `rng` shuffles the batches of a pool; without it short ones come first. This process takes the
+    part `rank` of each; a batch too small for all `n_ranks` is joined with the one before.
     """
     for pool in pools(chain.from_iterable(groups), size * POOL_BATCHES, n_ranks):
         readings = reader.read([e.source for e in pool], [e.candidate for e in pool])
@@ -64,13 +62,7 @@ def batches(
 
 
 def count_batches(n_examples: int, *, size: int, n_ranks: int = 1) -> int:
-    """Count the batches that `batches` makes of so many examples.
-
-    Examples
-    --------
-    >>> count_batches(35, size=12), count_batches(37, size=12, n_ranks=2)
-    (3, 3)
-    """
+    """Count the batches that `batches` makes of so many examples."""
     pool = size * POOL_BATCHES
 
     def n_parts(n: int, part: int) -> int:

@@ -69,8 +69,7 @@ class BucketWriter:
         self._n_files = max(1, min(MAX_FILES // len(SIDES), n_needed))
         self._folder = folder
         self._writers: dict[tuple[str, int], pa.RecordBatchFileWriter] = {}
-        self.n_written: Counter[str] = Counter()
-        """Pairs by side."""
+        self.n_written: Counter[str] = Counter()  # pairs by side
         self.n_repeated: Counter[str] = Counter()
         """Pairs by side that were there more than once; after `close` they are there once."""
 
@@ -109,7 +108,7 @@ def neighbours_path(bucket: Path) -> Path:
 
 
 def read_bucket(path: Path) -> Bucket:
-    """Read a bucket."""
+    """Read the bucket of a file."""
     with pa.memory_map(str(path)) as source:
         pairs = pa.ipc.open_file(source).read_all()
     return Bucket(pairs, pairs.column("group").to_numpy())
@@ -118,14 +117,14 @@ def read_bucket(path: Path) -> Bucket:
 def sort_bucket(path: Path) -> tuple[int, int]:
     """Sort the pairs of a file by document, number and texts, and keep each once.
 
-    Returns how many are left, and how many were there more than once.
-    Where several rows have one document and number, the first keeps it, and the others get numbers
-    beyond all that a row has: what is drawn at random goes by the number.
+    Returns how many are left, and how many were there more than once. Where several rows have one
+    document and number, all but the first get numbers beyond all that a row has: what is drawn at
+    random goes by the number.
     """
-    pairs = read_bucket(path).pairs
+    bucket = read_bucket(path)
+    pairs, text = bucket.pairs, bucket.text
     keys, numbers = pairs.column("key").to_numpy(), pairs.column("number").to_numpy()
-    columns = (pairs.column(name) for name in ("source", "reference"))
-    texts = ((source.as_py(), own.as_py()) for source, own in zip(*columns, strict=True))
+    texts = ((text("source", row), text("reference", row)) for row in range(len(bucket)))
     hashes = (hash64(f"{len(source)}:{source}{reference}") for source, reference in texts)
     contents = np.fromiter(hashes, dtype=np.uint64, count=pairs.num_rows)
     order = np.lexsort((numbers, contents, keys))
@@ -155,12 +154,12 @@ def _is_new(*columns: np.ndarray) -> np.ndarray:
     return is_new
 
 
-# The nearest other documents, by the words of their leads (TF-IDF, cosine), within a bucket: at
-# 2**15 documents to a bucket that is near enough to be on the same topic.
-
-
 def find_neighbours(folder: Path, sides: Sequence[str], k: int) -> None:
-    """Find the nearest other documents of all pairs of some sides; write a file to each bucket."""
+    """Find the nearest other documents of all pairs of some sides; write a file to each bucket.
+
+    By the words of their leads, within a bucket: among 2**15 documents that is near enough to be on
+    the same topic.
+    """
     for side in sides:
         for path in bucket_paths(folder, side):
             bucket = read_bucket(path)
@@ -169,10 +168,9 @@ def find_neighbours(folder: Path, sides: Sequence[str], k: int) -> None:
 
 
 def nearest_others(texts: Sequence[str], groups: np.ndarray, k: int) -> np.ndarray:
-    """Find the k nearest texts of each that are of another group and not near identical.
+    """Find by TF-IDF the k nearest texts of each, of another group and not near identical.
 
-    Documents that share a text have the same group, shape (n,). Gives places, int32, shape (n, k),
-    the nearest first; -1 where there are fewer that share a word.
+    Gives places, int32, shape (n, k), the nearest first; -1 where fewer share a word.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.neighbors import NearestNeighbors

@@ -15,8 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from reffree.heads import make_head
-from reffree.models import Calibrated, ModelConfig, PairModel
+from reffree.models import Calibrated, ModelConfig, PairModel, make_head
 from reffree.readers import (
     PieceReader,
     Reader,
@@ -34,8 +33,8 @@ TOKENIZER_FILE = "tokenizer.json"
 TRANSFORMER_FILE = "transformer.json"
 
 _SOME_TEXT = "The committee said on Monday that it would read the report."
+# what the configurations of transformers call it
 _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
-"""What the configurations of transformers call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,7 @@ class Built:
     model: nn.Module
     reader: Reader
     encoder_name: str  # for signatures
-    encoder_content: str
-    """Hash of an encoder that is not among the weights; empty if there is none."""
+    encoder_content: str  # hash of an encoder that is not among the weights; empty if there is none
     tokenizer: Tokenizer | None = None
     transformer: str | None = None  # configuration of the transformer, JSON
 
@@ -62,13 +60,12 @@ def build(
     """Make a model that has not been trained, nor calibrated; the seed is of the head's weights.
 
     The first `pairs` of sources and references are measured where the lengths are not given.
-    `cache_folder` keeps the vectors of an encoder that is not trained; see `EncoderRuntime`.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if config.scorer == "bert":
-            return _build_pair_model(config)
-        return _build_frozen(config, pairs, cache_folder)
+            return _pretrained_pair_model(config)
+        return _over_encoder(config, pairs, cache_folder)
 
 
 def rebuild(
@@ -76,9 +73,9 @@ def rebuild(
 ) -> Built:
     """Make the model of a scorer's folder, its weights still to be filled in."""
     if config.scorer == "bert":
-        built = _rebuild_pair_model(config, folder)
+        built = _stored_pair_model(config, folder)
     else:
-        built = _build_frozen(config, (), cache_folder)
+        built = _over_encoder(config, (), cache_folder)
     if config.is_calibrated:
         built = replace(built, model=Calibrated(built.model))
     if built.encoder_content != encoder_content:
@@ -89,7 +86,7 @@ def rebuild(
     return built
 
 
-def _build_pair_model(config: ModelConfig) -> Built:
+def _pretrained_pair_model(config: ModelConfig) -> Built:
     from sms.encoders.bert import minilm_folder
     from sms.encoders.hugging_face import find_folder, load_model
 
@@ -123,7 +120,7 @@ def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers
     return n_places - padding - 1  # the relatives of RoBERTa count places from after the padding's
 
 
-def _rebuild_pair_model(config: ModelConfig, folder: Path) -> Built:
+def _stored_pair_model(config: ModelConfig, folder: Path) -> Built:
     from transformers import AutoConfig, AutoModel
 
     path = folder / TRANSFORMER_FILE
@@ -151,10 +148,10 @@ def _pair_model(
     return Built(config, model, reader, name, "", tokenizer, json.dumps(settings, indent=1))
 
 
-def _build_frozen(
+def _over_encoder(
     config: ModelConfig, pairs: Iterable[tuple[str, str]], cache_folder: str | None
 ) -> Built:
-    """Make a model over an encoder that is not trained."""
+    """Make a head over an encoder that is not trained."""
     spec = parse_spec(config.encoder)
     if config.unit not in spec.kind.vectors:
         raise ValueError(

@@ -74,12 +74,6 @@ def read_metrics(folder: Path) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def write_checkpoint(folder: Path, payload: Mapping[str, Any], fingerprint: str) -> None:
-    """Replace the checkpoint of a folder."""
-    content = {**payload, "fingerprint": fingerprint}
-    replace_file(folder / CHECKPOINT_FILE, lambda path: torch.save(content, path))
-
-
 def read_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
     """Read the checkpoint of a folder; None if there is none."""
     path = folder / CHECKPOINT_FILE

@@ -1,23 +1,100 @@
 """Edits of a summary by word and by sentence; each says what is left of the text it was given.
 
-An edit takes a text as `cut_text` gives it and random numbers. It never returns the text
-unchanged on purpose nor an empty one; where that cannot be, it raises `CannotEdit`. Edits that
-look at the source are in `hard_edits`.
+A text is sentences of tokens that remember the white space before them; words and sentences are
+those of `sms.text`, punctuation included. An edit takes such a text and random numbers. It never
+returns the text unchanged on purpose nor an empty one; where that cannot be, it raises
+`CannotEdit`. Edits that look at the source are in `hard_edits`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from reffree.cut_text import Sentence, Token, arranged, count_words, foreign, join, sentence_gap
+from sms.text import split_sentences
+from sms.words import split_words
 
 PHRASE_WORDS = (2, 8)  # words of a phrase that is repeated, fewest and most
-
 FEWEST_BROKEN = 4  # words that a sentence must have to be broken
+
+_CHUNK = re.compile(r"\S+")
+_MAX_CHUNKS = 1 << 16
+
+
+class Token(NamedTuple):
+    """A word of a text."""
+
+    gap: str  # white space before it; empty between the words of a chunk
+    word: str
+    is_kept: bool = True  # whether it was in the text before, and still stands where it stood
+
+
+Sentence: TypeAlias = tuple[Token, ...]
+
+
+def cut_text(text: str) -> tuple[Sentence, ...]:
+    """Cut a text; `join` gives it back, but for white space at its ends and invisible marks."""
+    starts, end = [], 0  # where sentences begin, the first at 0
+    for piece in split_sentences(text):
+        if sentence := piece.strip():
+            start = text.index(sentence, end)
+            end = start + len(sentence)
+            starts.append(start)
+    starts = [0, *starts][::-1]
+    sentences: list[list[Token]] = []
+    end = 0
+    for chunk in _CHUNK.finditer(text):
+        start, gap = chunk.start(), text[end : chunk.start()]
+        for word in words_of(chunk[0]):
+            while starts and start >= starts[-1]:
+                starts.pop()
+                sentences.append([])
+            sentences[-1].append(Token(gap, word))
+            start, gap = start + len(word), ""
+        end = chunk.end()
+    return tuple(tuple(sentence) for sentence in sentences if sentence)
+
+
+def join(sentences: Iterable[Sequence[Token]]) -> str:
+    """Write sentences as a text."""
+    pieces = [piece for sentence in sentences for token in sentence for piece in token[:2]]
+    return "".join(pieces[1:])  # without the white space before the first word
+
+
+@functools.lru_cache(_MAX_CHUNKS)
+def words_of(chunk: str) -> tuple[str, ...]:
+    """Return the words of a piece of text without white space."""
+    return tuple(split_words(chunk))
+
+
+def count_words(sentences: Iterable[Sequence[Token]]) -> int:
+    """Count the words, punctuation included."""
+    return sum(map(len, sentences))
+
+
+def foreign(sentence: Sequence[Token]) -> Sentence:
+    """Mark the words of a sentence as coming from elsewhere."""
+    return tuple(token._replace(is_kept=False) for token in sentence)
+
+
+def arranged(sentences: Sequence[Sequence[Token]], gap: str) -> tuple[Sentence, ...]:
+    """Put sentences in a new order; one that stood first gets the white space that it had not."""
+    return tuple(
+        (sentence[0]._replace(gap=sentence[0].gap or gap), *sentence[1:])
+        for sentence in sentences
+        if sentence
+    )
+
+
+def sentence_gap(sentences: Sequence[Sequence[Token]]) -> str:
+    """Return the white space between a text's sentences: a line break in some corpora."""
+    return (sentences[1][0].gap if len(sentences) > 1 else "") or " "
 
 
 class CannotEdit(Exception):
@@ -38,11 +115,6 @@ class Draft:
         return join(self.sentences)
 
     @property
-    def n_words(self) -> int:
-        """Words of the edited text."""
-        return count_words(self.sentences)
-
-    @property
     def label(self) -> float:
         """What is left when the edited share is taken off, by words, in [0, 1].
 
@@ -51,60 +123,47 @@ class Draft:
         2020, section 2.2: the complement of the percentage of mutation).
         """
         n_kept = sum(token.is_kept for sentence in self.sentences for token in sentence)
-        n_edited = max(self.n_before, self.n_words) - n_kept
+        n_edited = max(self.n_before, count_words(self.sentences)) - n_kept
         return max(0, self.n_before - n_edited) / self.n_before
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How much of a text is edited: a share drawn evenly from `low` to `high`."""
-
-    low: float = 0.0
-    high: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:
-            raise ValueError(
-                f"`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got {self.low:g}.."
-                f"{self.high:g}"
-            )
-
-    def draw(self, n: int, rng: np.random.Generator, *, most: int) -> int:
-        """Draw how many of `n` things are edited: at least 1, at most `most`."""
-        return int(np.clip(round(rng.uniform(self.low, self.high) * n), 1, most))
-
-    def places(self, n: int, rng: np.random.Generator, *, most: int | None = None) -> list[int]:
-        """Draw which of `n` things are edited, by number; as many as `draw` says."""
-        count = self.draw(n, rng, most=n if most is None else most)
-        return rng.choice(n, size=count, replace=False).tolist()
+def draw_count(n: int, rng: np.random.Generator, *, most: int) -> int:
+    """Draw how many of `n` things are edited, any share: at least 1, at most `most`."""
+    return int(np.clip(round(rng.uniform(0.0, 1.0) * n), 1, most))
 
 
-def delete_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def draw_places(n: int, rng: np.random.Generator, *, most: int | None = None) -> list[int]:
+    """Draw which of `n` things are edited, by number."""
+    count = draw_count(n, rng, most=n if most is None else most)
+    return rng.choice(n, size=count, replace=False).tolist()
+
+
+def delete_words(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Delete words at random places; one stays."""
     n = _at_least_two(count_words(text), "word")
-    gone: dict[int, tuple[Token, ...]] = dict.fromkeys(rate.places(n, rng, most=n - 1), ())
+    gone: dict[int, tuple[Token, ...]] = dict.fromkeys(draw_places(n, rng, most=n - 1), ())
     return Draft(substituted(text, gone), len(gone), n)
 
 
 def replace_words(
-    text: Sequence[Sentence], rate: Rate, vocabulary: Sequence[str], rng: np.random.Generator
+    text: Sequence[Sentence], vocabulary: Sequence[str], rng: np.random.Generator
 ) -> Draft:
     """Replace words by other words of the vocabulary."""
     n = count_words(text)
     tokens = list(chain.from_iterable(text))
     new = {
         place: (Token(tokens[place].gap, _other_word(tokens[place].word, vocabulary, rng), False),)
-        for place in rate.places(n, rng)
+        for place in draw_places(n, rng)
     }
     return Draft(substituted(text, new), len(new), n)
 
 
 def add_words(
-    text: Sequence[Sentence], rate: Rate, vocabulary: Sequence[str], rng: np.random.Generator
+    text: Sequence[Sentence], vocabulary: Sequence[str], rng: np.random.Generator
 ) -> Draft:
     """Add words of the vocabulary at random places, at most as many as there are."""
     n = count_words(text)
-    count = rate.draw(n, rng, most=n)
+    count = draw_count(n, rng, most=n)
     tokens = list(chain.from_iterable(text))
     new: dict[int, tuple[Token, ...]] = {}
     places, times = np.unique(rng.integers(0, n + 1, count), return_counts=True)
@@ -119,21 +178,21 @@ def add_words(
     return Draft(substituted(text, new), count, n)
 
 
-def delete_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def delete_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Delete sentences; one stays."""
     n = _at_least_two(len(text), "sentence")
-    gone = set(rate.places(n, rng, most=n - 1))
+    gone = set(draw_places(n, rng, most=n - 1))
     left = tuple(sentence for k, sentence in enumerate(text) if k not in gone)
     return Draft(left, len(gone), count_words(text))
 
 
 def replace_sentences(
-    text: Sequence[Sentence], rate: Rate, others: Sequence[Sentence], rng: np.random.Generator
+    text: Sequence[Sentence], others: Sequence[Sentence], rng: np.random.Generator
 ) -> Draft:
     """Replace sentences by other ones, as far as there are any."""
     if not others:
         raise CannotEdit("no other sentences")
-    count = rate.draw(len(text), rng, most=min(len(text), len(others)))
+    count = draw_count(len(text), rng, most=min(len(text), len(others)))
     new = rng.permutation(len(others))[:count].tolist()
     places = rng.choice(len(text), size=count, replace=False).tolist()
     edited = list(text)
@@ -146,8 +205,7 @@ def replace_sentences(
 def shuffle_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Put the sentences in another order.
 
-    Kept is what need not be moved: of the sentences that still follow each other in the old
-    order, those with the most words.
+    Of those that still follow each other as before, the ones with the most words count as kept.
     """
     n = _at_least_two(len(text), "sentence")
     order = rng.permutation(n)
@@ -158,7 +216,7 @@ def shuffle_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Dra
     return Draft(arranged(moved, sentence_gap(text)), n - len(stays), count_words(text))
 
 
-def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def swap_words(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Swap words with the next word of their sentence."""
     n = count_words(text)
     ends = np.cumsum([len(sentence) for sentence in text])
@@ -171,7 +229,7 @@ def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -
     if not fitting:
         raise CannotEdit("no two words in a row")
     new: dict[int, Sequence[Token]] = {}
-    for k in rate.places(len(fitting), rng):
+    for k in draw_places(len(fitting), rng):
         place = fitting[k]
         if place in new or place + 1 in new:
             continue
@@ -181,12 +239,12 @@ def swap_words(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -
     return Draft(substituted(text, new), len(new) // 2, n)
 
 
-def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def repeat(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Say whole sentences, or (as often) one phrase, a second time right after the first."""
     n = count_words(text)
     fewest, most = PHRASE_WORDS
     if n < fewest or rng.random() < 0.5:
-        again = set(rate.places(len(text), rng))
+        again = set(draw_places(len(text), rng))
         said = [
             sentence
             for k, once in enumerate(text)
@@ -201,17 +259,17 @@ def repeat(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
     return Draft(substituted(text, {end - 1: (tokens[end - 1], *phrase)}), 1, n)
 
 
-def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
-    """Let sentences begin or end in the middle; their last mark stays.
+def break_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
+    """Let sentences begin or end in the middle, as systems do that cut what they copy.
 
-    So do sentences of systems that cut what they copy. A beginning gets a capital as often as not.
+    The last mark stays; a beginning gets a capital as often as not.
     """
     n = count_words(text)
     fitting = [k for k, sentence in enumerate(text) if _n_body(sentence) >= FEWEST_BROKEN]
     if not fitting:
         raise CannotEdit("no sentence to break")
     edited = list(text)
-    broken = rate.places(len(fitting), rng)
+    broken = draw_places(len(fitting), rng)
     for k in broken:
         own = text[fitting[k]]
         body, mark = own[: _n_body(own)], own[_n_body(own) :]
@@ -227,32 +285,27 @@ def break_sentences(text: Sequence[Sentence], rate: Rate, rng: np.random.Generat
     return Draft(tuple(edited), len(broken), n)
 
 
-def _n_body(sentence: Sentence) -> int:
-    """Count the tokens of a sentence before the marks at its end."""
+def _n_body(sentence: Sentence) -> int:  # tokens before the marks at its end
     n = len(sentence)
     while n and not sentence[n - 1].word[:1].isalnum():
         n -= 1
     return n
 
 
-def truncate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def truncate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Drop the end, at a sentence or (as often, where there are several) anywhere."""
     n = _at_least_two(count_words(text), "word")
     if len(text) > 1 and rng.random() < 0.5:
-        count = rate.draw(len(text), rng, most=len(text) - 1)
+        count = draw_count(len(text), rng, most=len(text) - 1)
         return Draft(tuple(text[:-count]), count, n)
-    count = rate.draw(n, rng, most=n - 1)
+    count = draw_count(n, rng, most=n - 1)
     return Draft(substituted(text, dict.fromkeys(range(n - count, n), ())), count, n)
 
 
 def substituted(
     text: Sequence[Sentence], new: Mapping[int, Sequence[Token]]
 ) -> tuple[Sentence, ...]:
-    """Replace tokens by others, by place in the text.
-
-    What was two words does not become one: a word that follows a deleted one, or is put next to
-    another without a white space between, gets one.
-    """
+    """Replace tokens by others, by place; what was two words does not become one."""
     edited: list[Sentence] = []
     gap, last, place = "", Token("", ""), 0
     for sentence in text:
@@ -260,7 +313,10 @@ def substituted(
         for token in sentence:
             instead = new.get(place, (token,))
             for added in instead:
-                last = added._replace(gap=added.gap or gap or _needed_gap(last, added))
+                is_new = not (last.is_kept and added.is_kept)
+                sticks = last.word[-1:].isalnum() and added.word[:1].isalnum()
+                needed = " " if is_new and sticks else ""
+                last = added._replace(gap=added.gap or gap or needed)
                 tokens.append(last)
                 gap = ""
             if not instead:
@@ -269,12 +325,6 @@ def substituted(
         if tokens:
             edited.append(tuple(tokens))
     return tuple(edited)
-
-
-def _needed_gap(last: Token, token: Token) -> str:
-    """Return the space without which a new word and its neighbour would read as one."""
-    is_new = not (last.is_kept and token.is_kept)
-    return " " if is_new and last.word[-1:].isalnum() and token.word[:1].isalnum() else ""
 
 
 def _at_least_two(n: int, thing: str) -> int:

@@ -1,4 +1,4 @@
-"""How well a scorer tells references from negatives, kind by kind, and what else it goes by.
+"""How well a scorer tells references from negatives, kind by kind.
 
 Figures of a kind are over its negatives and the references of the same pairs. They are about the
 synthetic negatives; whether people agree is another question (`agreement`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, islice
 
@@ -20,8 +20,7 @@ from reffree.scorer import LearnedScorer
 
 THRESHOLD = 0.5  # a score from here on says that the candidate is good
 N_BINS = 10  # of the calibration; equally wide
-SPREAD_ATOL = 1e-12
-"""Values that differ by no more count as one value: they have no correlation."""
+SPREAD_ATOL = 1e-12  # values that differ by no more count as one value: they have no correlation
 
 _PAIRS_AT_ONCE = 500
 
@@ -59,22 +58,14 @@ class Judged:
 
     @classmethod
     def of(
-        cls,
-        groups: Sequence[Sequence[Example]],
-        first: int,
-        scores: np.ndarray,
-        is_cut: np.ndarray,
+        cls, groups: Sequence[Sequence[Example]], first: int, scores: np.ndarray, is_cut: np.ndarray
     ) -> Judged:
         """Take the examples of pairs, whose numbers begin with `first`."""
         rows = list(chain.from_iterable(groups))
-        lengths = [len(group) for group in groups]
-        return cls(
-            np.array([one.kind for one in rows], dtype=str),
-            np.repeat(np.arange(first, first + len(groups)), lengths),
-            np.array([one.label for one in rows], dtype=np.float64),
-            scores,
-            is_cut,
-        )
+        pairs = np.repeat(np.arange(first, first + len(groups)), [*map(len, groups)])
+        kinds = np.array([one.kind for one in rows], dtype=str)
+        labels = np.array([one.label for one in rows], dtype=np.float64)
+        return cls(kinds, pairs, labels, scores, is_cut)
 
     def by_kind(self, *, has_threshold: bool = True) -> dict[str, KindFigures]:
         """Compute the figures of every kind, in the order of first appearance.
@@ -97,11 +88,15 @@ class Judged:
         scores, labels = self.scores[rows], self.labels[rows]
         is_positive = self.kinds[rows] == POSITIVE
         is_right = (scores >= THRESHOLD) == (labels >= THRESHOLD)
+        pairs = self.pairs[rows]
+        order = np.argsort(pairs[is_positive], kind="stable")
+        places = np.searchsorted(pairs[is_positive][order], pairs[~is_positive])
+        gap = scores[is_positive][order][places] - scores[~is_positive]
         return KindFigures(
             n=rows.size,
             accuracy=float(is_right.mean()) if has_threshold else None,
             auc=float(roc_auc_score(is_positive, scores)),
-            preferred=_preferred(self.pairs[rows], is_positive, scores),
+            preferred=float(((gap > 0) + 0.5 * (gap == 0)).mean()),
             mse=float(np.square(scores - labels).mean()) if has_threshold else None,
             pearson=pearson(scores, labels),
             calibration_error=calibration_error(scores, labels) if has_threshold else None,
@@ -150,56 +145,8 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | None:
-    """Return the correlation of what is left of x and y when both are regressed on others.
-
-    `given` has shape (n, k). None where nothing is left of one.
-    """
-    if not x.size:
-        return None
-    design = np.column_stack([np.ones(len(x)), given])
-    left = [values - design @ np.linalg.lstsq(design, values)[0] for values in (x, y)]
-    for values, rest in zip((x, y), left, strict=True):
-        if np.ptp(rest) <= 1e-9 * max(np.ptp(values), SPREAD_ATOL):  # rounding is what is left
-            return None
-    return pearson(*left)
-
-
 def calibration_error(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the expected calibration error over `N_BINS` equal bins (Naeini et al. 2015).
-
-    Examples
-    --------
-    >>> round(calibration_error(np.array([0.15, 0.15, 0.95]), np.array([0.0, 1.0, 1.0])), 3)
-    0.25
-    """
+    """Return the expected calibration error over `N_BINS` equal bins (Naeini et al. 2015)."""
     bins = np.minimum((scores * N_BINS).astype(np.int64), N_BINS - 1)
     gaps = np.bincount(bins, weights=scores - labels, minlength=N_BINS)
     return float(np.abs(gaps).sum() / scores.size)
-
-
-def confounders(
-    scores: np.ndarray, labels: np.ndarray, traits: Mapping[str, np.ndarray]
-) -> dict[str, float | None]:
-    """Say how far scores follow traits that are not quality, and what is left without these.
-
-    All arrays have shape (n,); what has no score is left out. Gives `score~TRAIT` for each trait
-    (for example length and density), `score~label`, and `score~label|traits`, the partial
-    correlation.
-    """
-    is_scored = np.isfinite(scores)
-    scores, labels = scores[is_scored], labels[is_scored]
-    traits = {name: values[is_scored] for name, values in traits.items()}
-    correlations = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
-    correlations["score~label"] = pearson(scores, labels)
-    given = np.column_stack(list(traits.values()))
-    correlations["score~label|traits"] = partial_pearson(scores, labels, given)
-    return correlations
-
-
-def _preferred(pairs: np.ndarray, is_positive: np.ndarray, scores: np.ndarray) -> float:
-    """Compare every negative with the reference of its pair."""
-    order = np.argsort(pairs[is_positive], kind="stable")
-    places = np.searchsorted(pairs[is_positive][order], pairs[~is_positive])
-    gap = scores[is_positive][order][places] - scores[~is_positive]
-    return float(((gap > 0) + 0.5 * (gap == 0)).mean())

@@ -3,12 +3,8 @@
 An example follows from its pair, the configuration (with its seed) and the epoch; only cross
 pairs and replaced sentences have a part of another document, and only words that are added come
 from the training vocabulary. Neither the order of the pairs, nor what else is in a batch, nor
-the number of processes that share the work changes an example.
-
-    for group in Examples(bucket_paths(folder, "train"), config, vocabulary).epoch(epoch):
-        ...  # a positive first, then its negatives: what a ranking loss compares
-
-Epoch 0 in order is what `assay negatives` writes.
+the number of processes that share the work changes an example. Epoch 0 in order is what `assay
+negatives` writes.
 """
 
 from __future__ import annotations
@@ -23,12 +19,17 @@ from pathlib import Path
 import numpy as np
 
 from reffree.buckets import Bucket, bucket_paths, neighbours_path, read_bucket
-from reffree.cut_text import Sentence, count_words, cut_text, join
-from reffree.edits import CannotEdit
+from reffree.edits import CannotEdit, Sentence, count_words, cut_text, join
 from reffree.hard_edits import FEWEST_WORDS
 from reffree.hashing import generator_of
-from reffree.negatives import POSITIVE, Material, NegativesConfig, make_negative
-from reffree.positives import POSITIVES, REFERENCE
+from reffree.negatives import (
+    POSITIVE,
+    POSITIVES,
+    REFERENCE,
+    Material,
+    NegativesConfig,
+    make_negative,
+)
 
 MAX_HELD_OUT_PAIRS = 5_000
 """Pairs of a side that are judged, at most; buckets are random samples, and so are these."""
@@ -50,7 +51,7 @@ class Example:
     label: float  # in [0, 1]; 1 for the positive, 0 for a reference of another document
     n_edits: int
     base: str = REFERENCE
-    """The positive that it is, or that it was made from; one of `positives.POSITIVES`. Candidates
+    """The positive that it is, or that it was made from; one of `negatives.POSITIVES`. Candidates
     of one pair with the same are compared."""
     aspect: str = ""
     """Heads that it teaches, with commas between them; where nothing is said those of its kind."""
@@ -58,10 +59,7 @@ class Example:
 
 
 class Examples:
-    """The examples of the buckets of one side.
-
-    The vocabulary, for additions and replacements, is of the training side, whatever side this is.
-    """
+    """The examples of the buckets of one side; the vocabulary is always of the training side."""
 
     def __init__(
         self, buckets: Sequence[Path], config: NegativesConfig, vocabulary: Sequence[str]
@@ -75,10 +73,7 @@ class Examples:
         """Negatives that could not be made, by kind and reason, over all epochs so far."""
 
     def epoch(self, epoch: int, *, in_order: bool = False) -> Iterator[list[Example]]:
-        """Give the examples of an epoch, positive by positive: it, then its negatives.
-
-        In the order of buckets and documents, or shuffled.
-        """
+        """Give the examples of an epoch by positive: it, then its negatives; shuffled or not."""
 
         def order(n: int, *named: str | int) -> list[int]:
             places = np.arange(n)
@@ -98,7 +93,7 @@ class Examples:
         return islice(self.epoch(0, in_order=True), MAX_HELD_OUT_PAIRS)
 
     def reasons(self) -> dict[str, int]:
-        """Say how many negatives could not be made, and why, the most frequent first."""
+        """Count the negatives that could not be made by reason, the most frequent first."""
         return {f"{kind}: {reason}": n for (kind, reason), n in self.left_out.most_common()}
 
     def check_negatives(self, side: str, groups: Iterable[Sequence[Example]] | None = None) -> None:
@@ -126,21 +121,15 @@ class Examples:
             seen.add(text)
             material = texts.material(row, base, self._vocabulary)
             negatives = []
-            for kind, index in config.plan(name, number, epoch):
-                rng = config.generator(kind, index, name, number, epoch, base)
+            for kind in config.plan(name, number, epoch):
+                rng = config.generator(kind, name, number, epoch, base)
                 try:
-                    draft = make_negative(
-                        kind, material, config.rate, rng, length_tolerance=config.length_tolerance
-                    )
+                    draft = make_negative(kind, material, rng)
                 except CannotEdit as reason:
                     self.left_out[kind, str(reason)] += 1
                     continue
-                negatives.append(
-                    Example(
-                        name, number, kind, index, source, draft.text, draft.label, draft.n_edits,
-                        base,
-                    )
-                )  # fmt: skip
+                made = (draft.text, draft.label, draft.n_edits)
+                negatives.append(Example(name, number, kind, 0, source, *made, base))
             n_positives = max(1, len(negatives)) if config.is_balanced else 1
             positives = [
                 Example(name, number, POSITIVE, index, source, text, 1.0, 0, base)
@@ -157,15 +146,14 @@ class _Texts:
         self._cut = functools.lru_cache(_MAX_REMEMBERED)(
             lambda row, column: cut_text(bucket.text(column, row))
         )
-        self._positive = functools.lru_cache(_MAX_REMEMBERED)(
+        self._made = functools.lru_cache(_MAX_REMEMBERED)(
             lambda row, base: POSITIVES[base](self._cut(row, "source"), self._cut(row, "reference"))
         )
 
     def positive(self, row: int, base: str) -> tuple[Sentence, ...]:
         """Return a positive of a pair."""
-        if base == REFERENCE:  # which needs no document
-            return self._cut(row, "reference")
-        return self._positive(row, base)
+        # a reference needs no document
+        return self._cut(row, "reference") if base == REFERENCE else self._made(row, base)
 
     def material(self, row: int, base: str, vocabulary: Sequence[str]) -> Material:
         """Return what the negatives of a positive are made from."""

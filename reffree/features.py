@@ -1,84 +1,37 @@
 """What a scorer of features reads of a summary and its document: numbers that tell why it is bad.
 
-A mean hides one bad sentence, so each sentence is looked at: how much of it one sentence of the
-document says, where that sentence stands, and how bad the worst one is. The rest says how much is
-copied, repeated and left out. Every number has a name in `WORD_FEATURES`, with what it means. Whole
-texts are read, whatever their length, and as they would be if no tokeniser had been at them
-(`detokenize`). Columns of metrics may be features, too (`metric_features`); they read the texts as
+Every number of `word_features` has a name in `WORD_FEATURES`, with what it means. Whole texts are
+read, whatever their length, and as they would be if no tokeniser had been at them (`detokenize`).
+Columns of metrics may be features, too, such as `likelihood@lm`: whatever `assay score` computes
+without a reference, with the model, settings and cache that it has there; they read the texts as
 they are.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import regex
 
-from reffree.copying import FIRST_SHARES, components, fit_shares
-from reffree.english import POINTING
-from reffree.matching import NO_WORD, best_sentences, share_linked
-from reffree.metric_features import FeatureValues, MetricFeatures, scoring_config
-from sms import baselines
+from reffree.matching import FIRST_SHARES, components, fit_shares
+from reffree.word_features import TextPairs, features_of_words, worst_sentences
 from sms.config import ScoringConfig
 from sms.detokenize import detokenized
-from sms.overlap import counts_in, number, number_ngrams, rouge_n
-from sms.ragged import Ragged, owners_of, places_of, ranges
-from sms.text import SegmentedTexts, Segmenter
+from sms.scoring import SummaryScorer, to_rows
+from sms.text import Segmenter
 
-BAD_SHARE = 0.5
-"""A sentence is bad if the document's nearest sentence has a smaller share of its words."""
-LEAD_SENTENCES = 5
-"""Sentences of a document that a summary of news should not leave out."""
-STEM_LETTERS = 6
-"""Words that begin with the same so many letters count as one: report, reports, reported."""
-
-WORD_FEATURES = {
-    "length": "number of words of the summary (logarithm)",
-    "sentence_length": "words per sentence (logarithm)",
-    "compression": "words of the document for each word of the summary (logarithm)",
-    "coverage": "share of the words that are in fragments copied from the document",
-    "density": "length of the copied fragment that a word is in, mean over all words (logarithm)",
-    "novelty": "share of word pairs that are not in the document",
-    "joined":
-        "share of word pairs whose two words are in the document, but not next to each other there",
-    "rouge2_p": "share of word pairs that are in the document (ROUGE-2 precision)",
-    "lead3": "overlap with the document's first three sentences (ROUGE-L F)",
-    "copy_mean": "how likely the words are as a copy of the document (mean log probability)",
-    "copy_least":
-        "how likely the least likely sentence is as a copy of the document (mean log probability)",
-    "copied":
-        "how likely the words of the document are as a copy of the summary (mean log probability)",
-    "unknown_words": "share of the content words that are not in the document",
-    "unknown_names": "share of the content words that are names or numbers and not in the document",
-    "words_mean":
-        "share of a sentence's content words in the document's nearest sentence, mean of all",
-    "words_least":
-        "share of a sentence's content words in the document's nearest sentence, lowest of all",
-    "words_bad":
-        "share of the sentences with less than half of their content words in the document's "
-        "nearest sentence",
-    "linked":
-        "share of neighbouring content words that stand together in a sentence of the document",
-    "lead_words":
-        "share of a sentence's content words in the summary's nearest sentence, mean of the "
-        "document's first five sentences",
-    "order": "share of the steps from one sentence to the next that go forward in the document",
-    "place": "how far from the document's beginning the sentences come, mean (logarithm)",
-    "first_place": "how far from the document's beginning the first sentence comes (logarithm)",
-    "neighbours": "share of a sentence's content words in the sentence before it, mean of all",
-    "redundancy_words":
-        "share of a sentence's content words in an earlier sentence of the summary, highest of all",
-    "repetition": "share of the runs of three words that were there before",
-    "pointing": "1 if the first word points back at something that was not said (this, he, but)",
-    "ending": "1 if the summary ends as a sentence does",
-}  # fmt: skip
+_DATA = Path(__file__).with_name("data")
+TABLES = tomllib.loads((_DATA / "features.toml").read_text("utf-8"))
+WORD_FEATURES: dict[str, str] = TABLES["meanings"]  # features of words, and what they mean
+UNDEFINED = ("features:undefined",)  # why a pair has no score where no text is to blame
+CUT = "cut@"  # how a column begins that says which rows were read in part
 
 _PAIRS_AT_ONCE = 512
-_END = regex.compile(r"""[.!?。!?]["' ]*$""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +44,7 @@ class FeatureConfig:
     """By alias the models of these metrics, as in `sms.model_tables`."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """By metric with a model, where it was when the scorer was trained."""
-    copy_shares: tuple[float, ...] = FIRST_SHARES
-    """Of the copy model; see `copying`."""
+    copy_shares: tuple[float, ...] = FIRST_SHARES  # of the copy model; see `matching`
 
     def __post_init__(self) -> None:
         if self.metrics:
@@ -104,16 +56,12 @@ class FeatureConfig:
     def of(
         cls, metrics: Sequence[str] = (), models: Mapping[str, Any] | None = None
     ) -> FeatureConfig:
-        """Name all features of words, and the columns of some metrics.
-
-        Raises `ValueError` if a metric is unknown or compares with a reference.
-        """
+        """Name all features of words, and the columns of some metrics."""
         if not metrics:
             return cls()
-        config = scoring_config(metrics, models or {})
+        config = _scoring(metrics, models or {}, {})
         columns = (column for request in config.requests for column in request.columns)
-        names = dict.fromkeys((*WORD_FEATURES, *columns))
-        return cls(names=tuple(names), models=config.models)
+        return cls(names=tuple(dict.fromkeys((*WORD_FEATURES, *columns))), models=config.models)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -123,7 +71,32 @@ class FeatureConfig:
     @property
     def scoring(self) -> ScoringConfig:
         """How these columns are computed."""
-        return scoring_config(self.metrics, self.models, self.paths)
+        return _scoring(self.metrics, self.models, self.paths)
+
+
+def _scoring(
+    metrics: Sequence[str], models: Mapping[str, Any], paths: Mapping[str, str]
+) -> ScoringConfig:
+    config = ScoringConfig(
+        metrics=tuple(metrics), models=models, model_paths=paths, precision="fp32"
+    )
+    for request in config.requests:
+        if "references" in request.sides:
+            raise ValueError(
+                f"a feature must do without a reference, got {request.name!r}; write "
+                f"`{request.name.partition(':')[0]}:source` if the metric takes it"
+            )
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureValues:
+    """Features of pairs."""
+
+    values: np.ndarray  # naN where there is no such number; float64, shape (n_pairs, n_features)
+    is_cut: np.ndarray  # whether a model has read only a part of some text; bool, (n_pairs,)
+    reasons: dict[int, tuple[str, ...]]
+    """By row, in the words of a status, why a metric has no value."""
 
 
 class PairFeatures:
@@ -141,9 +114,10 @@ class PairFeatures:
         self._segmenter = Segmenter()
         self.metrics: MetricFeatures | None = None
         if config.metrics:
-            self.metrics = MetricFeatures(
-                config.scoring, device=device, threads=threads, cache_folder=cache_folder
+            scorer = SummaryScorer(
+                config.scoring, threads, device=device, cache_folder=cache_folder
             )
+            self.metrics = MetricFeatures(scorer)
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -157,56 +131,35 @@ class PairFeatures:
         self.config = replace(self.config, copy_shares=fit_shares(parts))
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> FeatureValues:
-        """Compute the features of pairs.
-
-        NaN where a pair has no such number; in a whole row where a text has no word or cannot be
-        split. A document's pairs should stand together: recent documents are remembered.
-        """
+        """Compute the features of pairs."""
         values = np.full((len(sources), len(self.config.names)), np.nan)
         is_cut = np.zeros(len(sources), dtype=bool)
         reasons: dict[int, tuple[str, ...]] = {}
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
-            own = self.of_words(sources[rows], candidates[rows])
+            pairs = self._pairs(sources[rows], candidates[rows])
+            columns = features_of_words(pairs, self.config.copy_shares)
+            own = np.column_stack([columns[name] for name in self.config.names if name in columns])
+            own[~pairs.has_words] = np.nan
             values[rows, : own.shape[1]] = own
             if self.metrics:
                 of_metrics = self.metrics.read(sources[rows], candidates[rows])
-                of_metrics.values[np.isnan(own).all(axis=1)] = np.nan
+                of_metrics.values[~pairs.has_words] = np.nan
                 values[rows, own.shape[1] :] = of_metrics.values
                 is_cut[rows] = of_metrics.is_cut
                 reasons |= {start + row: why for row, why in of_metrics.reasons.items()}
         return FeatureValues(values, is_cut, reasons)
 
-    def of_words(self, sources: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
-        """Compute the features of words alone, which stand first."""
-        pairs = self._pairs(sources, candidates)
-        columns = {**_of_words(pairs), **_of_copying(pairs, self.config.copy_shares)}
-        columns |= {**_of_sentences(pairs), **_of_form(pairs)}
-        made = np.column_stack([columns[name] for name in self.config.names if name in columns])
-        made[~pairs.has_words] = np.nan
-        return made
-
     def least_sentences(self, source: str, candidate: str) -> dict[str, str]:
         """For each feature about the worst sentence, return that sentence."""
-        pairs = self._pairs([source], [candidate])
-        forward, _ = _likelihoods(pairs, self.config.copy_shares)
-        own_sentences = pairs.texts.text_sentences[pairs.candidate[0]]
-        values = {
-            "copy_least": _means_of_sentences(forward, pairs),
-            "words_least": _shares_of_sentences(pairs, _content(pairs.texts)[0])[0],
-        }
-        return {
-            name: pairs.texts.sentences[own_sentences[np.nanargmin(own)]]
-            for name, own in values.items()
-            if not np.isnan(own).all()
-        }
+        return worst_sentences(self._pairs([source], [candidate]), self.config.copy_shares)
 
-    def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> _Pairs:
+    def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> TextPairs:
         read = {text: detokenized(text) for text in dict.fromkeys([*sources, *candidates])}
         distinct = list(dict.fromkeys(read.values()))
         places = {text: place for place, text in enumerate(distinct)}
         texts = self._segmenter.segment(pa.array(distinct, pa.string()))
-        return _Pairs(
+        return TextPairs(
             texts=texts,
             raw=distinct,
             words=texts.text_sentences.expand(texts.lower_words),
@@ -215,208 +168,34 @@ class PairFeatures:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pairs:
-    """Pairs of a block: its distinct texts, and which two each pair has."""
+class MetricFeatures:
+    """The columns of metrics, in fp32 wherever they are computed."""
 
-    texts: SegmentedTexts
-    raw: Sequence[str]
-    words: Ragged
-    """Lower-cased words of every text, punctuation left out."""
-    candidate: np.ndarray
-    source: np.ndarray
+    def __init__(self, scorer: SummaryScorer) -> None:
+        self._scorer = scorer
+        self.meanings = {r.name: r.metric.summary for r in scorer.config.requests}
+        """By column, what it is."""
 
     @property
-    def has_words(self) -> np.ndarray:
-        """Whether both texts have a word, bool, (n_pairs,)."""
-        lengths = self.words.lengths
-        return (lengths[self.candidate] > 0) & (lengths[self.source] > 0)
+    def content(self) -> str:
+        """Hashes of all models."""
+        return "+".join(self._scorer.content.values())
 
+    @property
+    def signature(self) -> str:
+        """Signatures of all columns, without the version."""
+        signatures = self._scorer.signatures
+        return "|".join(signatures[name].rpartition("|v:")[0] for name in self.meanings)
 
-def _of_words(pairs: _Pairs) -> dict[str, np.ndarray]:
-    """How long it is, and how much of it is copied."""
-    words, both = pairs.words, (pairs.candidate, pairs.source)
-    lengths = np.maximum(words.lengths, 1)
-    n_sentences = np.maximum(pairs.texts.text_sentences.lengths, 1)
-    unigrams, n_words = number(words.values)
-    known = _found(Ragged(unigrams, words.offsets), n_words, both)
-    bigrams, n_bigrams = number_ngrams(words, 2)
-    novel = ~_found(bigrams, n_bigrams, both)
-    of_pair = words.lengths[pairs.candidate]
-    has_next = np.ones(known.size, dtype=bool)
-    has_next[np.cumsum(of_pair)[of_pair > 0] - 1] = False
-    both_known = (known & np.append(known[1:], False))[has_next]
-    owner = owners_of(bigrams.lengths[pairs.candidate])
-    return {
-        "length": np.log1p(lengths[pairs.candidate]),
-        "sentence_length": np.log1p((lengths / n_sentences)[pairs.candidate]),
-        "compression": np.log(lengths[pairs.source] / lengths[pairs.candidate]),
-        "coverage": baselines.coverage(words, *both),
-        "density": np.log1p(baselines.density(words, *both)),
-        "novelty": _means(novel, owner, pairs.candidate.size),
-        "joined": _means(novel[both_known], owner[both_known], pairs.candidate.size),
-        "rouge2_p": rouge_n(words, *both, 2).precision,
-        "lead3": baselines.lead3(pairs.texts.lower_words, pairs.texts.text_sentences, *both),
-    }
-
-
-def _of_copying(pairs: _Pairs, shares: Sequence[float]) -> dict[str, np.ndarray]:
-    """How likely each text is as a copy of the other."""
-    n = pairs.candidate.size
-    forward, back = _likelihoods(pairs, shares)
-    of_sentence = _means_of_sentences(forward, pairs)
-    sentences = pairs.texts.text_sentences.take(pairs.candidate)
-    return {
-        "copy_mean": _means(forward, owners_of(pairs.words.lengths[pairs.candidate]), n),
-        "copy_least": _least(of_sentence, sentences.owners, n),
-        "copied": _means(back, owners_of(pairs.words.lengths[pairs.source]), n),
-    }
-
-
-def _likelihoods(pairs: _Pairs, shares: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return log probabilities of the candidates' words, then of the documents', as copies."""
-    forward = components(pairs.words, pairs.candidate, pairs.source) @ np.array(shares)
-    back = components(pairs.words, pairs.source, pairs.candidate) @ np.array(shares)
-    return np.log(forward), np.log(back)
-
-
-def _means_of_sentences(of_words: np.ndarray, pairs: _Pairs) -> np.ndarray:
-    """Average what the candidates' words have, by sentence."""
-    sentences = pairs.texts.text_sentences.take(pairs.candidate)
-    lengths = pairs.texts.lower_words.lengths[sentences.values]
-    return _means(of_words, owners_of(lengths), lengths.size)
-
-
-def _shares_of_sentences(pairs: _Pairs, content: Ragged) -> tuple[np.ndarray, np.ndarray]:
-    """Return each sentence's share in the document's nearest, NaN without words; and its place."""
-    shares, places = best_sentences(
-        content, pairs.texts.text_sentences, pairs.candidate, pairs.source
-    )
-    shares[shares == NO_WORD] = np.nan
-    return shares, places
-
-
-def _of_sentences(pairs: _Pairs) -> dict[str, np.ndarray]:
-    """Where its sentences come from, by content words."""
-    texts, n = pairs.texts.text_sentences, pairs.candidate.size
-    content, is_name = _content(pairs.texts)
-    both = (pairs.candidate, pairs.source)
-    shares, places = _shares_of_sentences(pairs, content)
-    lengths = texts.lengths[pairs.candidate]
-    owner = owners_of(lengths)
-    place = np.log1p(places)
-    steps = np.flatnonzero(owner[1:] == owner[:-1])
-    is_forward = places[steps + 1] > places[steps]
-    first = np.minimum(np.cumsum(lengths) - lengths, max(places.size - 1, 0))
-    leads, of_lead = _leads(texts, pairs)
-    lead_shares, _ = best_sentences(content, leads, of_lead, pairs.candidate)
-    lead_shares[lead_shares == NO_WORD] = np.nan
-    all_words, every_word = (
-        texts.expand(content),
-        Ragged(np.arange(content.values.size), content.offsets),
-    )
-    numbers, n_distinct = number(all_words.values)
-    unknown = ~_found(Ragged(numbers, all_words.offsets), n_distinct, both)
-    names = is_name[texts.take(pairs.candidate).expand(every_word).values]
-    words_owner = owners_of(all_words.lengths[pairs.candidate])
-    return {
-        "unknown_words": _means(unknown, words_owner, n),
-        "unknown_names": _means(unknown & names, words_owner, n),
-        "words_mean": _means(shares, owner, n),
-        "words_least": _least(shares, owner, n),
-        "words_bad": _means(np.where(np.isnan(shares), np.nan, shares < BAD_SHARE), owner, n),
-        "linked": share_linked(content, texts, *both),
-        "lead_words": _means(lead_shares, owners_of(leads.lengths[of_lead]), n),
-        "order": _means(is_forward, owner[steps], n),
-        "place": _means(place, owner, n),
-        "first_place": np.where(lengths > 0, place[first] if place.size else 0.0, np.nan),
-        **_within(content, texts, pairs.candidate),
-    }
-
-
-def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, np.ndarray]:
-    """How much sentences of the summary say what others say."""
-    own = texts.take(candidate)
-    alone = Ragged.from_lengths(own.values, np.ones(own.values.size, dtype=np.int64))
-    owner = own.owners
-    i, j = _other_sentences(own)
-    shares, _ = best_sentences(content, alone, i, j)
-    shares[shares == NO_WORD] = np.nan
-    is_next = i == j + 1
-    most = np.full(candidate.size, np.nan)
-    np.fmax.at(most, owner[i], shares)
-    return {
-        "neighbours": _means(shares[is_next], owner[i[is_next]], candidate.size),
-        "redundancy_words": most,
-    }
-
-
-def _of_form(pairs: _Pairs) -> dict[str, np.ndarray]:
-    """How it repeats itself, begins and ends."""
-    is_pointing, is_ended = np.zeros(len(pairs.raw)), np.zeros(len(pairs.raw))
-    for text in np.unique(pairs.candidate).tolist():
-        raw = pairs.raw[text].strip()
-        is_pointing[text] = raw[:12].partition(" ")[0].lower() in POINTING
-        is_ended[text] = _END.search(raw) is not None
-    return {
-        "repetition": baselines.repetition(pairs.words, pairs.candidate),
-        "pointing": is_pointing[pairs.candidate],
-        "ending": is_ended[pairs.candidate],
-    }
-
-
-def _content(texts: SegmentedTexts) -> tuple[Ragged, np.ndarray]:
-    """Return the content words of every sentence by number, and which are names or numbers.
-
-    Words that begin alike have one number.
-    """
-    words = texts.sentence_words
-    used, numbers = np.unique(words.values, return_inverse=True)
-    spelled = [texts.vocabulary.words[k] for k in used.tolist()]
-    stems = {stem: k for k, stem in enumerate(dict.fromkeys(map(_stem, spelled)))}
-    stem = np.array([stems[_stem(word)] for word in spelled], dtype=np.int64)
-    is_name = np.array([word[:1].isupper() or word[:1].isdigit() for word in spelled], dtype=bool)
-    is_kept = texts.is_kept[words.values]
-    owner = words.owners[is_kept]
-    lengths = np.bincount(owner, minlength=len(words))
-    is_upper = np.array([word[:1].isupper() for word in spelled], dtype=bool)
-    named = is_name[numbers] & ((places_of(words.lengths) > 0) | ~is_upper[numbers])
-    return Ragged.from_lengths(stem[numbers[is_kept]], lengths), named[is_kept]
-
-
-def _stem(word: str) -> str:
-    return word.lower()[:STEM_LETTERS]
-
-
-def _leads(texts: Ragged, pairs: _Pairs) -> tuple[Ragged, np.ndarray]:
-    """Return texts with the leads of the documents after them, and the lead of each pair."""
-    lengths = np.minimum(texts.lengths, LEAD_SENTENCES)
-    leads = Ragged.from_lengths(texts.values[ranges(texts.offsets[:-1], lengths)], lengths)
-    return texts.and_rows(leads), pairs.source + len(texts)
-
-
-def _other_sentences(rows: Ragged) -> tuple[np.ndarray, np.ndarray]:
-    """Pair every value of a row with every other one before it, by place."""
-    n_before = places_of(rows.lengths)
-    later = owners_of(n_before)
-    return later, later - 1 - places_of(n_before)
-
-
-def _found(rows: Ragged, n_distinct: int, both: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Say which values of the first row are in the second; bool, flat."""
-    return counts_in(rows, n_distinct, *both) > 0
-
-
-def _means(values: Any, owner: np.ndarray, n: int) -> np.ndarray:  # noqa: ANN401  (an array)
-    """Average values by owner, NaN left out; NaN where there is none."""
-    values = np.asarray(values, dtype=np.float64)
-    is_known = ~np.isnan(values)
-    sums = np.bincount(owner[is_known], weights=values[is_known], minlength=n)
-    counts = np.bincount(owner[is_known], minlength=n)
-    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
-
-
-def _least(values: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:
-    found = np.full(n, np.nan)
-    np.fmin.at(found, owner, values)
-    return found
+    def read(self, sources: Sequence[str], candidates: Sequence[str]) -> FeatureValues:
+        """Compute the columns of pairs."""
+        table = self._scorer.score(to_rows(candidates, sources=sources))
+        values = np.column_stack([table[name].to_numpy() for name in self.meanings])
+        cut = [table[name].to_numpy() for name in table.column_names if name.startswith(CUT)]
+        is_cut = np.nansum(cut, axis=0) > 0 if cut else np.zeros(len(values), dtype=bool)
+        status = table["status"].to_pylist()
+        reasons = {}
+        for row in np.flatnonzero(np.isnan(values).any(axis=1)).tolist():
+            whys = [why.partition("@")[0] for why in (status[row] or "").split("; ") if why]
+            reasons[row] = tuple(why for why in whys if not why.endswith(":cut")) or UNDEFINED
+        return FeatureValues(values, is_cut, reasons)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 
-from reffree.aspects import COMPOSED_OF_HEAD, KINDS_OF_HEAD, directions_of
-from reffree.comparisons import comparisons_of, heads_of
+from reffree.aspects import (
+    COMPOSED_OF_HEAD,
+    KINDS_OF_HEAD,
+    comparisons_of,
+    directions_of,
+    heads_of,
+)
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
 from reffree.features import FeatureConfig, PairFeatures
 from reffree.linear import LinearModel, fit_linear
-from reffree.negatives import POSITIVE, NegativesConfig
-from reffree.positives import REFERENCE
+from reffree.negatives import POSITIVE, REFERENCE, NegativesConfig
 from reffree.scorer import LinearPairs
 
-FITTED_DOCUMENTS = 400
-"""Documents that weights are fitted to, at most."""
-MEASURED_COPIES = 500
-"""Positives that the shares of the copy model are fitted to."""
+FITTED_DOCUMENTS = 400  # documents that weights are fitted to, at most
+MEASURED_COPIES = 500  # positives that the shares of the copy model are fitted to
+
 DEFAULT_RECIPE = "few features, each in one direction"
 RECIPES: dict[str, tuple[bool, tuple[str, ...] | None]] = {
     DEFAULT_RECIPE: (True, None),
@@ -38,10 +41,8 @@ class LinearRecipe:
     """All that decides what a scorer of features becomes, given its pairs."""
 
     negatives: NegativesConfig
-    metrics: tuple[str, ...] = ()
-    """Whose columns are features, in addition to those of words."""
-    models: Mapping[str, Any] = field(default_factory=dict)
-    """Of these metrics, by alias."""
+    metrics: tuple[str, ...] = ()  # whose columns are features, in addition to those of words
+    models: Mapping[str, Any] = field(default_factory=dict)  # of these metrics, by alias
 
     @property
     def feature_config(self) -> FeatureConfig:
@@ -56,13 +57,11 @@ def fit_scorer(
     kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
-    agreement: Callable[[LinearPairs], float] | None = None,
-) -> tuple[LinearPairs, dict[str, float], np.ndarray]:
-    """Fit the copy model, then a head to the comparisons of each aspect.
+) -> tuple[LinearPairs, np.ndarray]:
+    """Fit the copy model, then a head to the comparisons of each aspect; return the features, too.
 
-    `on_stage` is told what is being done. With an `agreement` all of `RECIPES` are tried, and that
-    with the largest is kept; returns the agreement of each, too, the best first, and the features.
-    Raises `ValueError` if no document has a better and a worse candidate, or too few have.
+    `on_stage` is told what is being done. Raises `ValueError` if no document has a better and a
+    worse candidate, or too few have.
     """
     if not comparisons_of(examples, kinds_of_head):
         raise ValueError(
@@ -74,46 +73,37 @@ def fit_scorer(
     good = [one for one in examples if one.kind == POSITIVE] or list(examples)
     features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
     values = features.read(*texts_of(examples)).values
-    fitted: dict[str, LinearPairs] = {}
-    for name in RECIPES if agreement else [DEFAULT_RECIPE]:
-        on_stage("fitting")
-        model = fit_recipe(name, examples, values, features.config, kinds_of_head)
-        if model is not None:
-            fitted[name] = LinearPairs(model, features)
-    if agreement is None:
-        return fitted[DEFAULT_RECIPE], {}, values
-    on_stage("comparing the recipes")
-    tried = {name: agreement(own) for name, own in fitted.items()}
-    order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
-    return fitted[order[0]], {name: tried[name] for name in order}, values
+    on_stage("fitting")
+    model = fit_heads(examples, values, features.config, kinds_of_head)
+    assert model is not None, "there is something to compare"  # noqa: S101
+    return LinearPairs(model, features), values
 
 
-def fit_recipe(
-    name: str,
+def fit_heads(
     examples: Sequence[Example],
     values: np.ndarray,
     config: FeatureConfig,
     kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     *,
     least_groups: int = 0,
+    recipe: str = DEFAULT_RECIPE,
 ) -> LinearModel | None:
-    """Fit the heads by one of `RECIPES`; None where it has nothing to compare.
-
-    Heads whose comparisons come from fewer than `least_groups` groups are left out.
-    """
-    has_directions, bases = RECIPES[name]
-    kept = [k for k, one in enumerate(examples) if bases is None or one.base in bases]
-    comparisons = comparisons_of([examples[k] for k in kept], kinds_of_head) if kept else {}
+    """Fit a head to the comparisons of each aspect; None where there is nothing to compare."""
+    has_directions, bases = RECIPES[recipe]
+    is_kept = np.array([bases is None or one.base in bases for one in examples], dtype=bool)
+    examples, values = list(compress(examples, is_kept)), values[is_kept]
     comparisons = {
-        head: own for head, own in comparisons.items() if np.unique(own.groups).size >= least_groups
+        head: own
+        for head, own in comparisons_of(examples, kinds_of_head).items()
+        if np.unique(own.groups).size >= least_groups
     }
     if not comparisons:
         return None
     if not has_directions:
-        return fit_linear(config, values[kept], comparisons)
+        return fit_linear(config, values, comparisons)
     directions = {head: own for head in comparisons if (own := directions_of(head))}
     composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
-    return fit_linear(config, values[kept], comparisons, directions, composed)
+    return fit_linear(config, values, comparisons, directions, composed)
 
 
 def judge_heads(

@@ -12,16 +12,25 @@ source repeats stand in for them.
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from reffree import english
-from reffree.cut_text import Sentence, Token, count_words
-from reffree.edits import CannotEdit, Draft, Rate, substituted
+from reffree.edits import (
+    CannotEdit,
+    Draft,
+    Sentence,
+    Token,
+    count_words,
+    draw_places,
+    foreign,
+    substituted,
+)
 from sms.text import TextRules
 
 UNIMPORTANT_SHARE = 1 / 3
@@ -29,6 +38,11 @@ UNIMPORTANT_SHARE = 1 / 3
 FEWEST_WORDS = 5  # a shorter sentence of the source (a by-line, a headline) is not used
 CASED_SHARE = 0.01
 """Share of a source's words that must be names; with fewer it counts as lower-cased."""
+
+_LISTS = tomllib.loads(Path(__file__).with_name("data").joinpath("english.toml").read_text("utf-8"))
+_PAIRS = [pair.split() for pair in _LISTS.pop("opposites").split(",")]
+OPPOSITES = {word: other for a, b in _PAIRS for word, other in ((a, b), (b, a))}
+ENGLISH = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 
 _MAX_REMEMBERED = 1 << 16
 _TERM_LETTERS = 5
@@ -50,36 +64,36 @@ class Span(NamedTuple):
 
 
 def exchange(
-    reference: Sequence[Sentence], source: Sequence[Sentence], rate: Rate, rng: np.random.Generator
+    reference: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator
 ) -> Draft:
-    """Exchange names and numbers (or terms) of a summary for others of the same kind.
-
-    Others are those of the source that the summary does not have, and that share no word with
-    what they replace.
-    """
+    """Exchange names and numbers (or terms) of a summary for others of the same kind."""
     lower = {t.word for text in (source, reference) for s in text for t in s if t.word.islower()}
     in_source, spans = _names_and_numbers(source, lower), _names_and_numbers(reference, lower)
     is_cased = sum(span.kind == "name" for span in in_source) >= CASED_SHARE * count_words(source)
     types = _types_of_names(source, in_source)
-    in_source, spans = ([_typed(span, types) for span in own] for own in (in_source, spans))
+    in_source, spans = (
+        [s._replace(kind=types.get(s.form, "name")) if s.kind == "name" else s for s in own]
+        for own in (in_source, spans)
+    )
     choices = _choices(spans, in_source)
     if not (is_cased and choices):
-        repeated = _repeated(source)
+        counts = Counter(token.word.casefold() for sentence in source for token in sentence)
+        repeated = {word for word, count in counts.items() if count >= _TERM_REPEATS}
         choices += _choices(_terms(reference, repeated), _terms(source, repeated))
     if not choices:
         raise CannotEdit("nothing to exchange")
-    chosen = rate.places(len(choices), rng)
+    chosen = draw_places(len(choices), rng)
     new: dict[int, Sequence[Token]] = {}
     for k in chosen:
         span, others = choices[k]
         other = others[int(rng.integers(len(others)))]
-        words = [token._replace(is_kept=False) for token in other.tokens]
+        words = foreign(other.tokens)
         new[span.start] = [words[0]._replace(gap=span.tokens[0].gap), *words[1:]]
         new.update(dict.fromkeys(range(span.start + 1, span.start + len(span.tokens)), ()))
     return Draft(substituted(reference, new), len(chosen), count_words(reference))
 
 
-def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Draft:
+def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Turn statements round: put in or take out a `not`, or put a word's opposite in its place."""
     tokens = [token for sentence in text for token in sentence]
     choices: list[tuple[int, tuple[Token, ...]]] = []
@@ -88,34 +102,32 @@ def negate(text: Sequence[Sentence], rate: Rate, rng: np.random.Generator) -> Dr
         follows = tokens[place + 1].word.lower() if place + 1 < len(tokens) else ""
         if word == "not":
             choices.append((place, ()))
-        elif word in english.OPPOSITES:
-            other = english.OPPOSITES[word]
+        elif word in OPPOSITES:
+            other = OPPOSITES[word]
             shown = other.capitalize() if token.word[:1].isupper() else other
             choices.append((place, (Token(token.gap, shown, False),)))
-        elif word in english.AUXILIARIES and follows.isalpha() and follows != "not":
+        elif word in ENGLISH["auxiliaries"] and follows.isalpha() and follows != "not":
             choices.append((place, (token, Token(" ", "not", False))))
     if not choices:
         raise CannotEdit("nothing to turn round")
-    new = dict(choices[k] for k in rate.places(len(choices), rng))
+    new = dict(choices[k] for k in draw_places(len(choices), rng))
     return Draft(substituted(text, new), len(new), len(tokens))
 
 
-def fuse(
-    text: Sequence[Sentence], source: Sequence[Sentence], rate: Rate, rng: np.random.Generator
-) -> Draft:
+def fuse(text: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Let sentences end as another sentence of the source does, from the middle on."""
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
     fitting = [k for k, sentence in enumerate(text) if len(sentence) >= FEWEST_WORDS]
     if len(long) < 2 or not fitting:
         raise CannotEdit("no sentences to fuse")
     edited = list(text)
-    fused = rate.places(len(fitting), rng)
+    fused = draw_places(len(fitting), rng)
     for k in fused:
         place = fitting[k]
         own, other = text[place], long[int(rng.integers(len(long)))]
         kept = int(rng.integers(2, len(own) - 1))
         begin = int(rng.integers(1, len(other) - 1))
-        tail = tuple(token._replace(is_kept=False) for token in other[begin:])
+        tail = foreign(other[begin:])
         edited[place] = (*own[:kept], tail[0]._replace(gap=tail[0].gap or " "), *tail[1:])
     return Draft(tuple(edited), len(fused), count_words(text))
 
@@ -171,7 +183,9 @@ def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
 
     def kind_of(placed: tuple[int, Token]) -> str | None:
         word = placed[1].word
-        return _kind_of_word(word) or ("name" if _is_name(word, lower) else None)
+        is_capitalised = word[:1].isupper() and any(map(str.isalpha, word))
+        is_name = is_capitalised and word.lower() not in lower and _counts(word)
+        return _kind_of_word(word) or ("name" if is_name else None)
 
     spans: list[Span] = []
     place = 0
@@ -186,11 +200,6 @@ def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
     return spans
 
 
-def _is_name(word: str, lower: set[str]) -> bool:
-    is_capitalised = word[:1].isupper() and any(map(str.isalpha, word))
-    return is_capitalised and word.lower() not in lower and _counts(word)
-
-
 def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str, str]:
     """Tell from the words around a name, wherever it stands, whether it is a person or a place."""
     tokens = [token.word.lower() for sentence in text for token in sentence]
@@ -199,43 +208,29 @@ def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str
         before = tokens[span.start - 1] if span.start else ""
         behind = span.start + len(span.tokens)
         after = tokens[behind] if behind < len(tokens) else ""
-        is_person = before.rstrip(".") in english.TITLES or after in english.SPEAKING
-        seen = {"person": is_person, "place": before in english.BEFORE_PLACES}
+        is_person = before.rstrip(".") in ENGLISH["titles"] or after in ENGLISH["speaking"]
+        seen = {"person": is_person, "place": before in ENGLISH["before_places"]}
         votes.setdefault(span.form, Counter()).update(kind for kind in seen if seen[kind])
     return {form: own.most_common(1)[0][0] for form, own in votes.items() if own}
-
-
-def _typed(span: Span, types: dict[str, str]) -> Span:
-    return span._replace(kind=types.get(span.form, "name")) if span.kind == "name" else span
 
 
 def _kind_of_word(word: str) -> str | None:
     """Tell days, months and numbers apart, so that the result reads well; None for other words."""
     if word[:1].isdigit():
-        return _kind_of_number(word)
-    for kind, words in (("weekday", english.WEEKDAYS), ("month", english.MONTHS)):
-        if word[:1].isupper() and word.lower() in words:
+        if word.isdigit():
+            return "year" if len(word) == 4 and word[:2] in ("18", "19", "20") else "number"
+        return "figure" if all(c.isdigit() or c in ",." for c in word) else "mixed figure"
+    for kind in ("weekday", "month"):
+        if word[:1].isupper() and word.lower() in ENGLISH[f"{kind}s"]:
             return kind
-    return "number word" if word.lower() in english.NUMBER_WORDS else None
-
-
-def _kind_of_number(word: str) -> str:
-    """Tell years, other whole numbers and the rest apart."""
-    if word.isdigit():
-        return "year" if len(word) == 4 and word[:2] in ("18", "19", "20") else "number"
-    return "figure" if all(c.isdigit() or c in ",." for c in word) else "mixed figure"
-
-
-def _repeated(source: Sequence[Sentence]) -> set[str]:
-    counts = Counter(token.word.casefold() for sentence in source for token in sentence)
-    return {word for word, count in counts.items() if count >= _TERM_REPEATS}
+    return "number word" if word.lower() in ENGLISH["number_words"] else None
 
 
 def _terms(text: Sequence[Sentence], repeated: set[str]) -> list[Span]:
     """Find content words that the source repeats; their ending stands for their part of speech."""
     tokens = [token for sentence in text for token in sentence]
     return [
-        Span(place, (token,), f"term-{_ending(token.word)}")
+        Span(place, (token,), f"term-{next(filter(token.word.endswith, _ENDINGS), '')}")
         for place, token in enumerate(tokens)
         if token.word.isalpha()
         and len(token.word) >= _TERM_LETTERS
@@ -243,7 +238,3 @@ def _terms(text: Sequence[Sentence], repeated: set[str]) -> list[Span]:
         and token.word.casefold() in repeated
         and _counts(token.word)
     ]
-
-
-def _ending(word: str) -> str:
-    return next((ending for ending in _ENDINGS if word.endswith(ending)), "")

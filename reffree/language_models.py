@@ -1,7 +1,6 @@
 """Pretrained models that score texts: found, loaded, run in batches that fit the memory.
 
-What such a model is asked is in `likelihood` and in the files of other metrics. Loading runs no
-code that lies with a model.
+What they are asked is in `likelihood` and `pair`. Loading runs no code that lies with a model.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ _in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
 
 def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[], T]) -> T:
-    """Return what metrics of this process have of a model's folder, or load it.
+    """Return what metrics of this process have of a model's folder (`what` of it), or load it.
 
-    `what` says what of it. It is forgotten with the last metric that has it, and loaded again
-    where a file has changed.
+    It is forgotten with the last metric that has it, and loaded again where a file has changed.
     """
     folder = Path(path).expanduser()
     files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -81,12 +79,7 @@ class Pretrained:
 
     @classmethod
     def load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
-        """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub.
-
-        Where it is in use, that one is returned. `after` is what stands before the path where a
-        user writes it, for messages. Raises `ValueError` if the model is not there, damaged, of
-        another kind or without a fast tokeniser.
-        """
+        """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub."""
         load = partial(cls._load, path, kind, runtime=runtime, after=after)
         return in_use((cls, kind), path, runtime, load)
 
@@ -104,14 +97,8 @@ class Pretrained:
         model = model.to(machine.device).eval()
         speed_up(model)
         limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-        return cls(
-            model,
-            tokenizer,
-            machine,
-            name_of(path),
-            hash_of_model(folder),
-            int(min(limit for limit in (*limits, SANE_LENGTH) if limit)),
-        )
+        most = int(min(limit for limit in (*limits, SANE_LENGTH) if limit))
+        return cls(model, tokenizer, machine, name_of(path), hash_of_model(folder), most)
 
 
 def batches(machine: Machine) -> Batches:
@@ -120,9 +107,9 @@ def batches(machine: Machine) -> Batches:
 
 
 class Remembered:
-    """Numbers that a model gave lately, or in an earlier run with the same cache folder.
+    """Arrays that a model gave lately, or in an earlier run with the same cache folder.
 
-    They are arrays, filed under hexadecimal digits that identify what they are about.
+    They are filed under hexadecimal digits that identify what they are about.
     """
 
     def __init__(self, owner: str, cache_folder: str | None) -> None:
@@ -136,11 +123,7 @@ class Remembered:
         sizes: Mapping[str, int],
         compute: Callable[[list[str]], Mapping[str, np.ndarray]],
     ) -> tuple[dict[str, np.ndarray], int]:
-        """Return arrays by name, of so many numbers, and how many of them were computed.
-
-        `compute` gets the names that are not known; those that it leaves out are not returned. Its
-        numbers must be exact in float32, so that they come back from a disk as they were.
-        """
+        """Return arrays by name, of so many numbers, and how many of them were computed."""
         names = list(sizes)
         missing = [names[place] for place in self._recent.missing(names)]
         known = {name: self._recent[name] for name in sizes.keys() - set(missing)}

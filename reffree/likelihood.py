@@ -76,11 +76,7 @@ class LanguageModel:
         *,
         runtime: EncoderRuntime = EncoderRuntime(),  # noqa: B008  (it is frozen)
     ) -> LanguageModel:
-        """Load a model from a transformers folder, or by its id on the hub.
-
-        Of the settings the prompt counts, or the preset. Raises `ValueError` if the model is not
-        there, damaged or of another kind, or the prompt does not fit it.
-        """
+        """Load a model from a transformers folder, or by its id on the hub."""
         shared = SharedModel.load(path, runtime)
         settings = settings or LikelihoodSettings()
         return cls(shared, settings.prompt_for(has_encoder=shared.pretrained.has_encoder))
@@ -105,9 +101,7 @@ class LanguageModel:
 
         An empty context gives that of a text after the prompt alone. The special tokens that the
         tokeniser of an encoder-decoder model puts around a text count as the text's, as in
-        BARTScore; a causal model's texts have none. The same pair twice is computed once, and a
-        context once for all the texts after it; what else is asked for makes no difference beyond
-        rounding.
+        BARTScore; a causal model's texts have none.
         """
         before, own = self._read_contexts(contexts), self._read_texts(texts)
         n = len(texts)
@@ -121,8 +115,7 @@ class LanguageModel:
                 side = "text" if read is None else "context"
                 reasons[row] = f"{side}:{CANNOT_BE_SPLIT}"
                 continue
-            short = read.cut(self._most_of_text)
-            short_prefix = prefix.cut(self._room_before(short.ids.size))
+            short_prefix, short = self._cut(prefix, read)
             is_cut[row] = short is not read or short_prefix is not prefix
             spans[row] = short.spans
             if short.ids.size:
@@ -135,61 +128,53 @@ class LanguageModel:
         packed = Ragged.from_lengths(np.concatenate([np.empty((0, 2), np.int64), *spans]), lengths)
         return TokenScores(Ragged.from_rows(rows, float), packed, is_cut, reasons)
 
-    @property
-    def _most_of_text(self) -> int:
-        own = self._pretrained
-        return own.max_tokens if own.has_encoder else own.max_tokens // 2
-
-    def _room_before(self, n_tokens: int) -> int:
-        """Return how many tokens may come before a text of so many."""
-        own = self._pretrained
-        if own.has_encoder:
-            return own.max_tokens
-        step = max(own.max_tokens // STEPS, 1)
-        return own.max_tokens - -(-n_tokens // step) * step
+    def _cut(self, prefix: _Tokens, text: _Tokens) -> tuple[_Tokens, _Tokens]:
+        """Cut a context and a text to what the model reads."""
+        most = self._pretrained.max_tokens
+        if self._pretrained.has_encoder:
+            return prefix.cut(most), text.cut(most)
+        short = text.cut(most // 2)
+        step = max(most // STEPS, 1)
+        return prefix.cut(most - -(-short.ids.size // step) * step), short
 
     def _read_contexts(self, contexts: Sequence[str]) -> dict[str, _Tokens | None]:
         """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
         distinct = list(dict.fromkeys(contexts))
         whole = [f"{self._before}{context}{self._between}" for context in distinct]
-        read = zip(distinct, self._encodings(whole, distinct), strict=True)
-        return {
-            context: None if encoding is None else self._context(context, encoding)
-            for context, encoding in read
-        }
-
-    def _context(self, context: str, encoding: Encoding) -> _Tokens:
-        """Take a context's tokens; of a causal model none at the end that says it is over."""
-        read = _Tokens.of(encoding, end=len(self._before) + len(context))
-        if self._pretrained.has_encoder:
-            return read
-        n_special = _n_special_at_end(encoding)
-        ids = read.ids[: read.ids.size - n_special]
-        if not ids.size:  # something must be left that a text follows
-            tokenizer = self._pretrained.tokenizer
-            starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
-            ids = np.array([next(start for start in starts if start is not None)])
-        return _Tokens(ids, read.spans, max(read.n_tail - n_special, 0))
+        read: dict[str, _Tokens | None] = {}
+        for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True):
+            if encoding is None:
+                read[context] = None
+                continue
+            own = _Tokens.of(encoding, end=len(self._before) + len(context))
+            if not self._pretrained.has_encoder:  # without tokens that say it is over
+                n_special = _n_special_at_end(encoding)
+                ids = own.ids[: own.ids.size - n_special]
+                if not ids.size:  # something must be left that a text follows
+                    tokenizer = self._pretrained.tokenizer
+                    starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
+                    ids = np.array([next(start for start in starts if start is not None)])
+                own = _Tokens(ids, own.spans, max(own.n_tail - n_special, 0))
+            read[context] = own
+        return read
 
     def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
         """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
         distinct = list(dict.fromkeys(texts))
-        anchor = self._between or _ANCHOR
-        shift = len(anchor) + len(self._glue)
         if self._pretrained.has_encoder:
             encodings = self._encodings(distinct, distinct)
-        else:
-            whole = [f"{anchor}{self._glue}{text}" for text in distinct]
-            encodings = self._encodings(whole, distinct, plain=True)
-        read: dict[str, _Tokens | None] = {}
-        for text, encoding in zip(distinct, encodings, strict=True):
-            if encoding is None:
-                read[text] = None
-            elif self._pretrained.has_encoder:
-                read[text] = _Tokens.of(encoding, end=len(text))
-            else:
-                read[text] = _Tokens.after(encoding, len(anchor), shift)
-        return read
+            return {
+                text: None if encoding is None else _Tokens.of(encoding, end=len(text))
+                for text, encoding in zip(distinct, encodings, strict=True)
+            }
+        anchor = self._between or _ANCHOR
+        whole = [f"{anchor}{self._glue}{text}" for text in distinct]
+        encodings = self._encodings(whole, distinct, plain=True)
+        shift = len(anchor) + len(self._glue)
+        return {
+            text: None if encoding is None else _Tokens.after(encoding, len(anchor), shift)
+            for text, encoding in zip(distinct, encodings, strict=True)
+        }
 
     def _encodings(
         self, whole: list[str], texts: Sequence[str], *, plain: bool = False
@@ -222,10 +207,7 @@ class SharedModel:
     def log_probabilities(
         self, wanted: Mapping[str, tuple[np.ndarray, np.ndarray]]
     ) -> tuple[dict[str, np.ndarray], int]:
-        """Return the log-probabilities of texts after prefixes, and how many were computed.
-
-        `wanted` has the tokens of both, by what identifies the pair.
-        """
+        """Return those of texts after prefixes by name, and how many were computed."""
 
         def compute(names: list[str]) -> dict[str, np.ndarray]:
             prefixes: dict[bytes, int] = {}
@@ -248,10 +230,8 @@ class _Tokens:
     """A text as a tokeniser cuts it."""
 
     ids: np.ndarray  # int64
-    spans: np.ndarray
-    """First character of every token and the one past its last, int64, (n, 2)."""
-    n_tail: int
-    """Tokens at the end that stay when it is cut: of the prompt, and special ones."""
+    spans: np.ndarray  # first character of every token and the one past its last, int64, (n, 2)
+    n_tail: int  # tokens at the end that stay when it is cut: of the prompt, and special ones
 
     @classmethod
     def of(cls, encoding: Encoding, *, end: int) -> _Tokens:

@@ -64,10 +64,7 @@ class LikelihoodSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
-        """Read a table.
-
-        Raises `ValueError` if a key is unknown, naming the nearest, or a value is not allowed.
-        """
+        """Read a table."""
         for key in table:
             if key not in cls.__dataclass_fields__:
                 known = nearest(key, cls.__dataclass_fields__)
@@ -75,10 +72,7 @@ class LikelihoodSettings:
         return cls(**table)
 
     def prompt_for(self, *, has_encoder: bool) -> str:
-        """Return the prompt for a model.
-
-        Raises `ValueError` if the preset is for another kind of model.
-        """
+        """Return the prompt for a model."""
         if self.preset == "bartscore" and not has_encoder:
             raise ValueError(
                 "preset `bartscore` needs a model with an encoder and a decoder, such as "
@@ -93,9 +87,7 @@ class LikelihoodSettings:
         return f"prompt:{json.dumps(prompt, ensure_ascii=False)}|value:{self.value}{pmi}"
 
     def score(self, log_p: np.ndarray, sentence: np.ndarray | None = None) -> float:
-        """Return the score of a text by its tokens' log-probabilities; NaN for none.
-
-        `sentence` is the number of every token's sentence; without it a text is one.
+        """Return the score of a text by its tokens' log-probabilities (and sentences); or NaN.
 
         Examples
         --------

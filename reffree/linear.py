@@ -30,25 +30,19 @@ _NO_SPREAD = 1e-9
 class Comparisons:
     """Which candidates are better than which others; arrays have shape (n,)."""
 
-    better: np.ndarray
-    """Place among the candidates, int64."""
+    better: np.ndarray  # place among the candidates, int64
     worse: np.ndarray
-    weights: np.ndarray
-    """How much each counts, float64."""
-    groups: np.ndarray
-    """What is left out together when the penalty is chosen has one number, int64."""
+    weights: np.ndarray  # how much each counts, float64
+    groups: np.ndarray  # what is left out together when the penalty is chosen has one number, int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """The weights of one aspect."""
 
-    weights: tuple[float, ...]
-    """Of each feature, by standard deviation."""
-    mean: float
-    """Of the sums over the training candidates; it becomes 0."""
-    deviation: float
-    """Likewise; it becomes 1."""
+    weights: tuple[float, ...]  # of each feature, by standard deviation
+    mean: float  # of the sums over the training candidates; it becomes 0
+    deviation: float  # likewise; it becomes 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +60,7 @@ class LinearModel:
         return np.nan_to_num(np.clip(scaled, -CLIPPED_AT, CLIPPED_AT), nan=0.0)
 
     def contributions(self, values: np.ndarray, head: str) -> np.ndarray:
-        """Split the score of a head into the parts of its features, shape (n, n_features).
-
-        Their sum and a constant are the score, within its bounds.
-        """
+        """Split the score of a head into the parts of its features, shape (n, n_features)."""
         own = self.heads[head]
         return self.scaled(values) * np.array(own.weights) / own.deviation
 
@@ -95,12 +86,8 @@ def linear_model(said: Mapping[str, Any]) -> LinearModel:
         name: Head(**{**own, "weights": tuple(own["weights"])})
         for name, own in said["heads"].items()
     }
-    return LinearModel(
-        features=FeatureConfig(**features),
-        means=tuple(said["means"]),
-        deviations=tuple(said["deviations"]),
-        heads=heads,
-    )
+    scale = {name: tuple(said[name]) for name in ("means", "deviations")}
+    return LinearModel(features=FeatureConfig(**features), heads=heads, **scale)
 
 
 def fit_linear(
@@ -125,12 +112,8 @@ def fit_linear(
     squares = np.where(is_known, values - means, 0.0) ** 2
     deviations = np.sqrt(squares.sum(axis=0) / n_known)
     deviations[deviations <= _NO_SPREAD] = 1.0
-    plain = LinearModel(
-        features=features,
-        means=tuple(means.tolist()),
-        deviations=tuple(deviations.tolist()),
-        heads={},
-    )
+    scale = {"means": tuple(means.tolist()), "deviations": tuple(deviations.tolist())}
+    plain = LinearModel(features=features, heads={}, **scale)
     scaled = plain.scaled(values)
     heads = {}
     for name, own in comparisons.items():
@@ -163,10 +146,7 @@ def fit_linear(
 def fit_in_directions(
     scaled: np.ndarray, comparisons: Comparisons, signs: np.ndarray
 ) -> np.ndarray:
-    """Fit weights that have the signs asked for.
-
-    Features whose weight has the wrong sign get 0, and the others are fitted again without them.
-    """
+    """Fit weights; where the sign is wrong they get 0, and the others are fitted again alone."""
     weights = np.zeros(scaled.shape[1])
     left = np.arange(weights.size)
     while left.size:
@@ -180,10 +160,7 @@ def fit_in_directions(
 
 
 def fit_weights(scaled: np.ndarray, comparisons: Comparisons) -> np.ndarray:
-    """Find the weights under which the better candidates win most likely.
-
-    The penalty is that with the least loss on the groups that are left out in turn.
-    """
+    """Fit weights with the penalty that has the least loss on groups that are left out in turn."""
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.model_selection import GroupKFold
 

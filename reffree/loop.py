@@ -22,14 +22,27 @@ from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from reffree.checkpoint import Log, TrainNews, read_checkpoint, replace_file, write_checkpoint
+from reffree.checkpoint import CHECKPOINT_FILE, Log, TrainNews, read_checkpoint, replace_file
 from reffree.hashing import check_seed
-from reffree.losses import LossSum
 
 BEST_FILE = "best.safetensors"
 _SHOWN_DOCUMENTS = 8
 
 Sums = tuple[float, float]  # a sum and the number of its terms
+
+
+@dataclass(frozen=True, slots=True)
+class LossSum:
+    """A loss as the sum of its terms and their number, so that no batch size is in it.
+
+    Whoever averages divides the sums of all batches (of all processes) by all terms, and gets the
+    same however the terms were dealt out.
+    """
+
+    total: torch.Tensor  # sum of the terms, a scalar that has a gradient even if there is no term
+    n_terms: int
+    figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Further sums and their numbers; the log gets their means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +63,6 @@ class Ranks:
     def is_first(self) -> bool:
         """Whether this process writes the files."""
         return self.rank == 0
-
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """Have the gradients of all processes averaged."""
-        return model if self.size == 1 else nn.parallel.DistributedDataParallel(model)
 
     def sum(self, *values: float, device: torch.device) -> list[float]:
         """Add up numbers over all processes, in float64."""
@@ -81,8 +90,7 @@ class LoopSettings:
     patience: int  # validations without a better figure after which training stops
     max_norm: float  # gradients longer than this are cut down to it
     learning_rate: float  # the highest
-    checkpoint_steps: int
-    """Steps between checkpoints; there is one after every epoch as well."""
+    checkpoint_steps: int  # steps between checkpoints; there is one after every epoch as well
     log_steps: int  # steps over which figures are averaged for the log
     seed: int  # of the random numbers of a process, and of the order of batches
 
@@ -126,9 +134,6 @@ class Task(Protocol[B]):
     def validation_loss(self, model: nn.Module, batch: B) -> LossSum:
         """Return that by which the best weights are chosen; smaller is better."""
 
-    def timings(self) -> Mapping[str, float]:
-        """Return figures of speed since they were last asked for; they may differ every time."""
-
 
 @dataclass(slots=True)
 class TrainState:
@@ -162,11 +167,10 @@ def run_training(
 ) -> TrainState:
     """Train a model; in the end it has the weights that were best on the validation data.
 
-    Goes on from the checkpoint in `folder`, which is of this run alone, where there is one. A run
-    that is finished is not trained further. `fingerprint` is of everything the weights depend on.
-    With an `ema_decay` in (0, 1) the weights that are validated and kept are the mean of those
-    after every step, in which a step counts `ema_decay` times as much as the next one (Polyak and
-    Juditsky 1992), less at the start. The first process tells `on_news` every line it logs.
+    Goes on from the checkpoint in `folder`, which is of this run alone, where there is one.
+    `fingerprint` is of everything the weights depend on. With an `ema_decay` in (0, 1) the weights
+    that are validated and kept are the mean of those after every step, in which a step counts
+    `ema_decay` times as much as the next one (Polyak and Juditsky 1992), less at the start.
     """
     ranks = ranks or Ranks()
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,8 +181,8 @@ def run_training(
             model=model.to(where), task=task, settings=settings, folder=folder,
             fingerprint=fingerprint, where=where, ranks=ranks, ema_decay=ema_decay,
         )  # fmt: skip
-        run.start_log(on_news)
         state = run.state
+        run.log = Log(folder if ranks.is_first else None, state.n_lines, on_news)
         while not state.is_finished:
             run.train_epoch()
             run.validate()
@@ -198,7 +202,7 @@ def precision(device: torch.device, chosen: str = "auto") -> AbstractContextMana
 
 @dataclass(kw_only=True)
 class _Run:
-    """A run: what its steps share, and what is done in them."""
+    """What the steps of a run share, and what is done in them."""
 
     model: nn.Module
     task: Task[Any]
@@ -210,21 +214,21 @@ class _Run:
     ema_decay: float
 
     def __post_init__(self) -> None:
-        self.parallel = self.ranks.wrap(self.model)
+        self.parallel = self.model
+        if self.ranks.size > 1:  # gradients of all processes are averaged
+            self.parallel = nn.parallel.DistributedDataParallel(self.model)
         self.optimiser, self.schedule = self.task.optimiser(self.model)
-        # What has a state of its own; weights that are validated are the model's or their mean.
-        self.parts: dict[str, Any] = {
-            "model": self.model, "optimiser": self.optimiser, "schedule": self.schedule,
-        }  # fmt: skip
         self.averaged: AveragedModel | None = None
         if self.ema_decay:
             self.averaged = AveragedModel(self.model, multi_avg_fn=_ema(self.ema_decay))
-            self.parts["averaged"] = self.averaged
+        own = (self.model, self.optimiser, self.schedule, self.averaged)
+        names = ("model", "optimiser", "schedule", "averaged")
+        self.parts: dict[str, Any] = {
+            name: part for name, part in zip(names, own, strict=True) if part is not None
+        }
+        """What has a state of its own."""
         self.state = self._restored()
-
-    def start_log(self, on_news: Callable[[TrainNews], None] | None) -> None:
-        """Go on with the log of the first process."""
-        self.log = Log(self.folder if self.ranks.is_first else None, self.state.n_lines, on_news)
+        self.log = Log(None, 0, None)
 
     def train_epoch(self) -> None:
         """Go through what is left of an epoch."""
@@ -236,7 +240,7 @@ class _Run:
             if state.step % settings.log_steps == 0:
                 self._tell(
                     train_loss=state.loss_sum / max(state.n_terms, 1),
-                    figures={**_means(state.figure_sums), **self.task.timings()},
+                    figures=_means(state.figure_sums),
                 )
                 state.loss_sum, state.n_terms, state.figure_sums = 0.0, 0.0, {}
             if state.step % settings.checkpoint_steps == 0:
@@ -297,12 +301,11 @@ class _Run:
                 replace_file(self.folder / BEST_FILE, lambda path: save_file(weights, path))
         else:
             state.n_worse += 1
-        self.task.timings()  # of the validation; those of the steps begin anew
         self._tell(validation_loss=loss, figures=_means(figures))
 
     def _summed(self, parts: Sequence[LossSum]) -> tuple[Sums, dict[str, Sums]]:
         """Add up parts, over all processes: the loss, and figures by name."""
-        # In an order that all processes share; all have the same figures.
+        # in an order that all processes share; all have the same figures
         names = sorted({name for part in parts for name in part.figures})
         terms = [[(float(part.total.detach()), float(part.n_terms)) for part in parts]]
         terms += [[part.figures[name] for part in parts if name in part.figures] for name in names]
@@ -327,7 +330,8 @@ class _Run:
         if self.ranks.is_first:
             payload = {name: part.state_dict() for name, part in self.parts.items()}
             payload |= {"state": asdict(self.state), "random": of_all}
-            write_checkpoint(self.folder, payload, self.fingerprint)
+            payload |= {"fingerprint": self.fingerprint}
+            replace_file(self.folder / CHECKPOINT_FILE, lambda path: torch.save(payload, path))
 
     def _restored(self) -> TrainState:
         """Go on from the checkpoint, if there is one."""

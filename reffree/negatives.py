@@ -1,30 +1,72 @@
-"""The kinds of negatives, which of them a pair gets, and how one is made.
+"""Good summaries of a document (positives), and the kinds of worse ones made from them (negatives).
 
-A negative is a candidate that answers its source worse than the reference does, with a label in
-[0, 1] that follows from the edit actually made (`Draft.label`). The reference itself is the
-positive, with label 1; the reference of another document has label 0.
+A negative answers its source worse than its positive does, with a label in [0, 1] that follows from
+the edit actually made (`Draft.label`). A positive has label 1, that of another document 0. Each
+positive is compared with corruptions of itself only. A learner that knows references alone comes to
+distrust whatever is copied, as references are worded anew: so leads and extracts are positives too.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from reffree import edits, hard_edits
-from reffree.cut_text import Sentence, arranged, count_words, foreign, sentence_gap
-from reffree.edits import CannotEdit, Draft, Rate
+from reffree.edits import CannotEdit, Draft, Sentence, count_words, foreign
+from reffree.hard_edits import FEWEST_WORDS, content_words
 from reffree.hashing import check_seed, generator_of
-from reffree.positives import POSITIVES, REFERENCE
 from sms.naming import nearest, several
 
-POSITIVE = "positive"  # kind of the clean reference
-ATTEMPTS = 8  # negatives made before one of the wanted length is given up
+POSITIVE = "positive"  # kind of the clean summary
+REFERENCE = "reference"
+LEAD_SENTENCES = 3  # sentences of a news article that are its lead (Nallapati, Zhai and Zhou 2017)
 
+Text = Sequence[Sentence]
 DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
+
+
+def lead(source: Text, _reference: Text) -> tuple[Sentence, ...]:
+    """Return the first sentences of the document that are long enough to be sentences."""
+    return tuple([one for one in source if len(one) >= FEWEST_WORDS][:LEAD_SENTENCES])
+
+
+def best_extract(source: Text, reference: Text) -> tuple[Sentence, ...]:
+    """Choose sentences of the document that are nearest to the reference, as many as it has.
+
+    One after the other, that which makes F1 with the reference's content words largest; they
+    stand as in the document.
+    """
+    wanted = Counter(content_words(word for sentence in reference for word in sentence))
+    bags = [Counter(content_words(sentence)) for sentence in source]
+    chosen: list[int] = []
+    have: Counter[str] = Counter()
+    best = 0.0
+
+    def f1(bag: Counter[str]) -> float:
+        n = bag.total() + wanted.total()
+        return 2 * (bag & wanted).total() / n if n else 0.0
+
+    while len(chosen) < len(reference):
+        left = [k for k in range(len(source)) if k not in chosen and bags[k]]
+        values = [f1(have + bags[k]) for k in left]
+        if not left or max(values) <= best:
+            break
+        best = max(values)
+        chosen.append(left[values.index(best)])
+        have += bags[chosen[-1]]
+    return tuple(source[k] for k in sorted(chosen))
+
+
+POSITIVES: dict[str, Callable[[Text, Text], tuple[Sentence, ...]]] = {
+    REFERENCE: lambda _source, reference: tuple(reference),
+    "lead": lead,
+    "extract": best_extract,
+}
+"""Every kind of positive by name: from the document and its reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,120 +80,61 @@ class Material:
     draw_near: DrawText  # draws that of one of the nearest other documents of the same side
 
 
-def make_negative(
-    kind: str,
-    material: Material,
-    rate: Rate,
-    rng: np.random.Generator,
-    *,
-    length_tolerance: float | None = None,
-) -> Draft:
-    """Make one negative.
+def make_negative(kind: str, material: Material, rng: np.random.Generator) -> Draft:
+    """Make one negative; all chance comes from `rng`.
 
-    All chance comes from `rng`, so the same numbers give the same negative. With a
-    `length_tolerance` negatives are made until one can be cut or filled up (at sentences) to the
-    positive's number of words, give or take that share of it. Raises `CannotEdit` if the pair has
-    no negative of this kind; says why.
+    Raises `CannotEdit` if the pair has no negative of this kind; says why.
     """
-    before = _words(material.positive)
-    reason = CannotEdit("not tried")
-    for _ in range(1 if length_tolerance is None else ATTEMPTS):
-        draft = KINDS[kind](material, rate, rng)
-        if length_tolerance is not None:
-            filler = [] if kind in OF_OTHERS else _filler(material)
-            try:
-                draft = match_length(draft, len(before), length_tolerance, filler)
-            except CannotEdit as error:
-                reason = error
-                continue
-        after = _words(draft.sentences)
-        if after != before and any(map(str.isalnum, "".join(after))):
-            return draft
-        reason = CannotEdit("unchanged" if after == before else "empty")
-    raise reason
-
-
-def _filler(material: Material) -> list[Sentence]:
-    try:
-        return hard_edits.unimportant_sentences(material.positive, material.read_source())
-    except CannotEdit:
-        return []
-
-
-def _words(text: Sequence[Sentence]) -> list[str]:
-    return [token.word for sentence in text for token in sentence]
+    draft = KINDS[kind](material, rng)
+    before, after = (
+        [token.word for sentence in text for token in sentence]
+        for text in (material.positive, draft.sentences)
+    )
+    if after == before:
+        raise CannotEdit("unchanged")
+    if not any(map(str.isalnum, "".join(after))):
+        raise CannotEdit("empty")
+    return draft
 
 
 def _crossed(material: Material, draw: DrawText, rng: np.random.Generator) -> Draft:
     return Draft(tuple(map(foreign, draw(rng))), 1, count_words(material.positive))
 
 
-def _unimportant(material: Material, rate: Rate, rng: np.random.Generator) -> Draft:
+def _unimportant(material: Material, rng: np.random.Generator) -> Draft:
     sentences = hard_edits.unimportant_sentences(material.positive, material.read_source())
-    return edits.replace_sentences(material.positive, rate, sentences, rng)
+    return edits.replace_sentences(material.positive, sentences, rng)
 
 
-def match_length(draft: Draft, n_words: int, tolerance: float, filler: Sequence[Sentence]) -> Draft:
-    """Bring an edited text to a number of words, by whole sentences.
-
-    Sentences are dropped from the end of what is too long, and sentences of `filler` appended to
-    what is too short: the first of it that reaches the length, otherwise the longest that fits. The
-    words of the filler do not count as kept, so the label stays what it says. The result may be off
-    by `tolerance`, as a share of the wanted number. Raises `CannotEdit` if no number of whole
-    sentences has that length.
-    """
-    low, high = n_words * (1 - tolerance), n_words * (1 + tolerance)
-    sentences = list(draft.sentences)
-    while sentences and count_words(sentences) > high:
-        sentences.pop()
-    left = list(filler)
-    while count_words(sentences) < low:
-        room = high - count_words(sentences)
-        fitting = [sentence for sentence in left if len(sentence) <= room]
-        if not fitting:
-            raise CannotEdit("length not matched")
-        missing = low - count_words(sentences)
-        reaching = [sentence for sentence in fitting if len(sentence) >= missing]
-        chosen = reaching[0] if reaching else max(fitting, key=len)
-        left.remove(chosen)
-        sentences.extend(arranged([foreign(chosen)], sentence_gap(draft.sentences)))
-    return replace(draft, sentences=tuple(sentences))
-
-
-KINDS: dict[str, Callable[[Material, Rate, np.random.Generator], Draft]] = {
+KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     # the reference of another document, of one of the nearest other documents
-    "cross-pair": lambda m, _rate, rng: _crossed(m, m.draw_other, rng),
-    "cross-pair-hard": lambda m, _rate, rng: _crossed(m, m.draw_near, rng),
+    "cross-pair": lambda m, rng: _crossed(m, m.draw_other, rng),
+    "cross-pair-hard": lambda m, rng: _crossed(m, m.draw_near, rng),
     # words added, deleted, replaced by random ones
-    "add": lambda m, rate, rng: edits.add_words(m.positive, rate, m.vocabulary, rng),
-    "delete": lambda m, rate, rng: edits.delete_words(m.positive, rate, rng),
-    "replace": lambda m, rate, rng: edits.replace_words(m.positive, rate, m.vocabulary, rng),
+    "add": lambda m, rng: edits.add_words(m.positive, m.vocabulary, rng),
+    "delete": lambda m, rng: edits.delete_words(m.positive, rng),
+    "replace": lambda m, rng: edits.replace_words(m.positive, m.vocabulary, rng),
     # sentences deleted, replaced by those of another document's reference, in another order
-    "sentence-delete": lambda m, rate, rng: edits.delete_sentences(m.positive, rate, rng),
-    "sentence-replace": lambda m, rate, rng: edits.replace_sentences(
-        m.positive, rate, m.draw_other(rng), rng
-    ),
-    "sentence-shuffle": lambda m, _rate, rng: edits.shuffle_sentences(m.positive, rng),
+    "sentence-delete": lambda m, rng: edits.delete_sentences(m.positive, rng),
+    "sentence-replace": lambda m, rng: edits.replace_sentences(m.positive, m.draw_other(rng), rng),
+    "sentence-shuffle": lambda m, rng: edits.shuffle_sentences(m.positive, rng),
     # names and numbers exchanged for others of the source, sentences for unimportant ones of it,
     # statements turned round, sentences of a near document put in, sentences of two halves
-    "exchange": lambda m, rate, rng: hard_edits.exchange(m.positive, m.read_source(), rate, rng),
+    "exchange": lambda m, rng: hard_edits.exchange(m.positive, m.read_source(), rng),
     "unimportant": _unimportant,
-    "negate": lambda m, rate, rng: hard_edits.negate(m.positive, rate, rng),
-    "claim": lambda m, rate, rng: edits.replace_sentences(m.positive, rate, m.draw_near(rng), rng),
-    "fuse": lambda m, rate, rng: hard_edits.fuse(m.positive, m.read_source(), rate, rng),
+    "negate": lambda m, rng: hard_edits.negate(m.positive, rng),
+    "claim": lambda m, rng: edits.replace_sentences(m.positive, m.draw_near(rng), rng),
+    "fuse": lambda m, rng: hard_edits.fuse(m.positive, m.read_source(), rng),
     # neighbouring words change places
-    "swap": lambda m, rate, rng: edits.swap_words(m.positive, rate, rng),
+    "swap": lambda m, rng: edits.swap_words(m.positive, rng),
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
-    "repeat": lambda m, rate, rng: edits.repeat(m.positive, rate, rng),
-    "truncate": lambda m, rate, rng: edits.truncate(m.positive, rate, rng),
+    "repeat": lambda m, rng: edits.repeat(m.positive, rng),
+    "truncate": lambda m, rng: edits.truncate(m.positive, rng),
     # sentences that begin or end in the middle
-    "break": lambda m, rate, rng: edits.break_sentences(m.positive, rate, rng),
+    "break": lambda m, rng: edits.break_sentences(m.positive, rng),
 }
 """Every kind of negative by name."""
-OF_OTHERS = ("cross-pair", "cross-pair-hard")
-"""Kinds that are texts of other documents; sentences of the own one do not fill them up."""
-OF_NEAR = ("cross-pair-hard", "claim")
-"""Kinds that use `Material.draw_near`."""
+OF_NEAR = ("cross-pair-hard", "claim")  # kinds that use `Material.draw_near`
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Bao et al. 2020, sections 2.2 and 3.1: one negative of every kind per document, as many
@@ -160,24 +143,19 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Published recipes: arguments of `NegativesConfig`."""
 
+_NO_LONGER = {"per_positive": 1, "rate": {"low": 0.0, "high": 1.0}, "length_tolerance": None}
+"""Settings that folders of earlier versions name, with the value that all negatives have now."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativesConfig:
     """The negatives of every pair."""
 
-    kinds: tuple[str, ...]  # out of `negatives.KINDS`; one or several
+    kinds: tuple[str, ...]  # out of `KINDS`; one or several
     proportions: tuple[float, ...] | None = None
-    """Weight of each kind; None gives every pair all kinds."""
-    positives: tuple[str, ...] = (REFERENCE,)
-    """Out of `positives.POSITIVES`; each has negatives of its own."""
-    per_positive: int = 1
-    """Negatives of a positive: of each kind, or in all where there are proportions."""
-    is_balanced: bool = False
-    """Whether the positive comes as often as the negatives, not once."""
-    rate: Rate = field(default_factory=Rate)  # share of a text that is edited
-    length_tolerance: float | None = None
-    """Negatives have as many words as their positive, give or take this share of it; None for no
-    such rule."""
+    """Weight of each kind, of which one is drawn; None gives every positive all kinds."""
+    positives: tuple[str, ...] = (REFERENCE,)  # out of `POSITIVES`
+    is_balanced: bool = False  # whether the positive comes as often as the negatives, not once
     n_neighbours: int = 10  # `cross-pair-hard` draws from so many nearest documents
     seed: int = 0
 
@@ -200,31 +178,40 @@ class NegativesConfig:
             if not 0 < weight < float("inf"):
                 raise ValueError(f"the weight of `{kind}` must be positive, got {weight:g}")
         check_seed(self.seed)
-        for name in ("per_positive", "n_neighbours"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        if self.length_tolerance is not None and not 0 <= self.length_tolerance < 1:
-            raise ValueError(f"`length_tolerance` must be in [0, 1), got {self.length_tolerance:g}")
+        if self.n_neighbours < 1:
+            raise ValueError(f"`n_neighbours` must be at least 1, got {self.n_neighbours}")
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> NegativesConfig:
+        """Read what `scorer.json` says; refuse what only an earlier version could make."""
+        for name, value in _NO_LONGER.items():
+            if saved.get(name, value) != value:
+                raise ValueError(
+                    f"the scorer's negatives have a setting `{name}` that this version does not "
+                    "know; train again, or judge it with the version that wrote it"
+                )
+        kept = {name: value for name, value in saved.items() if name not in _NO_LONGER}
+        if kept.get("proportions") is not None:
+            kept["proportions"] = tuple(kept["proportions"])
+        return cls(**kept)
 
     @property
     def needs_neighbours(self) -> bool:
         """Whether any kind needs the nearest documents."""
         return any(kind in OF_NEAR for kind in self.kinds)
 
-    def plan(self, document_id: str, number: int, epoch: int) -> list[tuple[str, int]]:
-        """Say which negatives a pair gets, as kinds and their places among equals.
-
-        Depends on nothing but the pair's name, the epoch and this configuration.
-        """
+    def plan(self, document_id: str, number: int, epoch: int) -> tuple[str, ...]:
+        """Say which kinds a pair gets: by its name, the epoch and this configuration alone."""
         if self.proportions is None:
-            return list(itertools.product(self.kinds, range(self.per_positive)))
+            return self.kinds
         rng = generator_of(self.seed, "mixture", epoch, document_id, number)
         shares = np.array(self.proportions) / sum(self.proportions)
-        drawn = rng.choice(len(self.kinds), size=self.per_positive, p=shares).tolist()
-        return [(self.kinds[kind], drawn[:place].count(kind)) for place, kind in enumerate(drawn)]
+        (drawn,) = rng.choice(len(self.kinds), size=1, p=shares).tolist()
+        return (self.kinds[drawn],)
 
     def generator(
-        self, kind: str, index: int, document_id: str, number: int, epoch: int, base: str
+        self, kind: str, document_id: str, number: int, epoch: int, base: str
     ) -> np.random.Generator:
         """Return the random numbers of one negative, which no other one has a part in."""
-        return generator_of(self.seed, kind, index, epoch, document_id, number, base)
+        # 0 was its place among negatives of its kind, of which there is one
+        return generator_of(self.seed, kind, 0, epoch, document_id, number, base)

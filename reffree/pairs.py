@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reffree.cut_text import words_of
+from reffree.edits import words_of
 from reffree.hashing import hash64, mixed
 
 NO_SPLIT = -1  # side of a row whose file has no column `split`
@@ -62,15 +62,14 @@ class Pair:
     """One source and one reference of a document."""
 
     document_id: str
-    number: int
-    """Place among the pairs of its row, which has several if it has several texts on a side."""
+    number: int  # place among the pairs of its row
     side: int  # place in `SIDES` by the row's own `split`, or `NO_SPLIT`
     source: str
     reference: str
 
     @property
     def key(self) -> int:
-        """Hash of the document's name, the same in every process; 64 bits."""
+        """Hash of the document's name."""
         return hash64(self.document_id)
 
 

@@ -23,10 +23,7 @@ _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
 
 
 class PrefixScorer:
-    """Says how likely texts are after prefixes.
-
-    Raises `ValueError` if the model does not predict each token from the ones before it alone.
-    """
+    """Says how likely texts are after prefixes."""
 
     def __init__(self, pretrained: Pretrained) -> None:
         self._model, self._machine = pretrained.model, pretrained.machine
@@ -192,17 +189,13 @@ class _Read:
     states: torch.Tensor | None = None  # what an encoder made of them
 
 
-def _parts_of(past: Any) -> tuple[Any, ...]:  # noqa: ANN401  (transformers has no types)
-    """Return the caches of an encoder-decoder cache, or the one there is."""
-    if hasattr(past, "cross_attention_cache"):
-        return (past.self_attention_cache, past.cross_attention_cache)
-    return (past,)
-
-
-def _select(past: Any, rows: torch.Tensor) -> Any:  # noqa: ANN401
+def _select(past: Any, rows: torch.Tensor) -> Any:  # noqa: ANN401  (transformers has no types)
     """Copy some rows of keys and values; a row may be named twice."""
-    parts = []
-    for part in _parts_of(past):
+    parts: list[Any] = []
+    caches: tuple[Any, ...] = (past,)
+    if hasattr(past, "cross_attention_cache"):  # of an encoder and a decoder
+        caches = (past.self_attention_cache, past.cross_attention_cache)
+    for part in caches:
         own = copy.copy(part)
         # `reorder_cache` puts new tensors into a layer and leaves the old ones as they are
         own.layers = [copy.copy(layer) for layer in part.layers]

@@ -1,7 +1,7 @@
 """From texts to what a model reads: word pieces of a pair, or vectors of its sentences or words.
 
-A reader gives every pair of texts a `Reading`, whatever else is read with it, and puts readings
-together into tensors, padded at the end. The lead of a text is kept; what is cut is counted.
+Readings are put together into tensors, padded at the end. The lead of a text is kept; what is cut
+is counted.
 """
 
 from __future__ import annotations
@@ -102,10 +102,21 @@ class PieceReader:
             text: np.array([] if encoding is None else encoding.ids, dtype=np.int64)
             for text, encoding in encoded.items()
         }
-        return [
-            self._reading(pair, [pieces[text] for text in pair], failed)
-            for pair in zip(sources, candidates, strict=True)
-        ]
+        readings = []
+        for pair in zip(sources, candidates, strict=True):
+            own = [pieces[text] for text in pair]
+            kept = shares(own[0].size, own[1].size, self._room, self._truncation)
+            texts = iter(each[:n] for each, n in zip(own, kept, strict=True))
+            ids, types = [], []
+            for place, (special, kinds) in enumerate(self._frame):
+                part = special if place % 2 == 0 else next(texts)
+                ids.append(part)
+                types.append(kinds if place % 2 == 0 else np.full(part.size, kinds[0]))
+            joined = np.concatenate(ids), np.concatenate(types)
+            is_cut = kept != (own[0].size, own[1].size)
+            unseen = _unseen(pair, own, "no_words", failed)
+            readings.append(Reading(joined, joined[0].size, is_cut, unseen))
+        return readings
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
         """Pad to the longest: all arguments are int64, shape (n, length)."""
@@ -118,29 +129,9 @@ class PieceReader:
         arrays = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def _reading(
-        self, pair: tuple[str, str], pieces: Sequence[np.ndarray], failed: Collection[str]
-    ) -> Reading:
-        """Put both texts' pieces between the special ones."""
-        n_document, n_summary = (own.size for own in pieces)
-        kept = shares(n_document, n_summary, self._room, self._truncation)
-        texts = iter(own[:n] for own, n in zip(pieces, kept, strict=True))
-        ids, types = [], []
-        for place, (special, kinds) in enumerate(self._frame):
-            part = special if place % 2 == 0 else next(texts)
-            ids.append(part)
-            types.append(kinds if place % 2 == 0 else np.full(part.size, kinds[0]))
-        joined = np.concatenate(ids), np.concatenate(types)
-        is_cut = kept != (n_document, n_summary)
-        return Reading(joined, joined[0].size, is_cut, _unseen(pair, pieces, "no_words", failed))
-
 
 def _frame_of(tokenizer: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Learn from a probe what a tokenizer puts before, between and after two texts.
-
-    Returns pieces and types of: before, first text, between, second text, after. Any tokenizer's
-    template will do.
-    """
+    """Learn from a probe what a tokenizer puts before, between and after two texts."""
     probe = tokenizer.encode("a", "a")
     owner = np.array([-1 if k is None else k for k in probe.sequence_ids])
     first, second = np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
@@ -181,30 +172,26 @@ class VectorReader:
     def _vectors_of(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], set[str]]:
         """Return the first vectors of every text, one more than is read so that a cut is seen.
 
-        Sources and references come again in every epoch, so recent texts are remembered. Also
-        return which texts cannot be split; they have no vectors and are not remembered.
+        Also return which texts cannot be split; they have no vectors and are not remembered.
         """
+        # sources and references come again in every epoch, so recent texts are remembered
         missing = [texts[place] for place in self._recent.missing(texts)]
-        vectors: dict[str, np.ndarray] = {}
+        vectors = {text: self._recent[text] for text in set(texts) - set(missing)}
         failed: set[str] = set()
         if missing:
             longest = max(self._lengths) + 1
             points, rows, fails = text_points(missing, self._encoder, self._segmenter, self._unit)
-            for number, text in enumerate(missing):
-                vectors[text] = points[rows[number][:longest]].astype(np.float32)
+            fresh = {
+                text: points[rows[number][:longest]].astype(np.float32)
+                for number, text in enumerate(missing)
+            }
             failed = {text for text, is_failed in zip(missing, fails, strict=True) if is_failed}
-        fresh = {text: own for text, own in vectors.items() if text not in failed}
-        for text in texts:
-            if text not in vectors:
-                vectors[text] = self._recent[text]
-        self._recent.add(fresh, RECENT_BYTES)
+            vectors |= fresh
+            self._recent.add({t: own for t, own in fresh.items() if t not in failed}, RECENT_BYTES)
         return vectors, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
-        """Fill up with zeros: float32, shape (n, document_length + summary_length, d).
-
-        Also give the `lengths` without these, int64, shape (n, 2).
-        """
+        """Fill up with zeros: float32, shape (n, document_length + summary_length, d)."""
         width = readings[0].arrays[0].shape[1]
         vectors = np.zeros((len(readings), sum(self._lengths), width), dtype=np.float32)
         for row, reading in enumerate(readings):
@@ -230,11 +217,7 @@ def _unseen(
 def text_points(
     texts: Sequence[str], encoder: Encoder, segmenter: Segmenter, unit: str
 ) -> tuple[np.ndarray, Ragged, np.ndarray]:
-    """Encode texts.
-
-    Returns all vectors, shape (n_points, d), the rows of every text in order, and which texts have
-    none since a splitter or tokeniser fails on them, shape (n_texts,).
-    """
+    """Encode texts."""
     segmented = segmenter.segment(pa.array(texts, pa.string()))
     encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)
     failed |= segmented.cannot_be_split

@@ -16,9 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from reffree.building import Built, rebuild
-from reffree.features import PairFeatures
+from reffree.features import UNDEFINED, PairFeatures
 from reffree.linear import LinearModel, linear_model
-from reffree.metric_features import UNDEFINED
 from reffree.models import ModelConfig
 from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
 from reffree.scorer_folder import (
@@ -43,10 +42,8 @@ COLUMN = "reffree"  # of the one score, where a scorer is used without `assay sc
 class PairScores:
     """Scores of pairs of texts."""
 
-    scores: np.ndarray
-    """Higher is better, NaN where there is none; float64, (n,), or (n, n_heads)."""
-    is_cut: np.ndarray
-    """Whether some text was too long and only its lead was read; bool, (n,)."""
+    scores: np.ndarray  # higher is better, NaN where there is none; float64, (n,), or (n, n_heads)
+    is_cut: np.ndarray  # whether some text was too long and only its lead was read; bool, (n,)
     reasons: Mapping[int, tuple[str, ...]]
     """Why a pair that was read has no score, in the words of a status, by row."""
 
@@ -54,8 +51,7 @@ class PairScores:
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
-    It holds what computes the scores, the signature and the contents of `scorer.json`. With several
-    heads it returns the score of the one named `head`, or their mean.
+    With several heads it returns the score of the one named `head`, or their mean.
     """
 
     input_columns = ("candidate", "sources")
@@ -82,20 +78,14 @@ class LearnedScorer:
             self.column_of(head)
 
     def column_of(self, head: str) -> int:
-        """Return the place of a head among the columns.
-
-        Raises `ValueError` if there is no such head.
-        """
+        """Return the place of a head among the columns."""
         if head not in self.heads:
             there = nearest(head, self.heads) if self.heads else "this scorer has one score"
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
 
     def prepare(self, rows: pa.Table) -> np.ndarray:
-        """Score rows with `candidate` and `sources`; NaN where either has no word.
-
-        With `compare` this is what a reward needs (`sms.scorers.Scorer`).
-        """
+        """Score rows with `candidate` and `sources`; NaN where either has no word."""
         candidates, given = rows["candidate"].to_pylist(), rows["sources"].to_pylist()
         sources = [[text for text in own or () if _has_word(text)] for own in given]
         usable = [k for k, text in enumerate(candidates) if sources[k] and _has_word(text)]
@@ -121,10 +111,9 @@ class LearnedScorer:
         return scores.mean(axis=1) if name is None else scores[:, self.column_of(name)]
 
     def score(self, sources: Sequence[str], candidates: Sequence[str]) -> PairScores:
-        """Score pairs; what else is scored with a pair makes no difference beyond rounding.
+        """Score pairs: NaN where the model can read nothing, such as no word that has a vector.
 
-        A text that the model cannot read, such as one without any word that has a vector, has no
-        score: NaN. Raises `ValueError` if there are not as many sources as candidates.
+        Raises `ValueError` if there are not as many sources as candidates.
         """
         if isinstance(sources, str) or isinstance(candidates, str):
             raise TypeError("`sources` and `candidates` must be lists of texts, got a text")
@@ -215,21 +204,16 @@ class LinearPairs:
         return PairScores(scores, read.is_cut, reasons)
 
     def contributions(self, source: str, candidate: str, head: str | None) -> dict[str, float]:
-        """Split the score of a head, or the mean of all, into the parts of its features.
-
-        With the `constant` they add up to the score, unless that is at a bound.
-        """
+        """Split the score of a head, or the mean of all, into the parts of its features."""
         values = self.features.read([source], [candidate]).values
-        parts = np.mean([self.model.contributions(values, h)[0] for h in self._of(head)], axis=0)
+        heads = self.heads if head is None else (head,)
+        parts = np.mean([self.model.contributions(values, name)[0] for name in heads], axis=0)
         return dict(zip(self.model.features.names, parts.tolist(), strict=True))
 
     def constant(self, head: str | None) -> float:
         """Return what a head, or the mean of all, adds to the parts of its features."""
-        heads = [self.model.heads[name] for name in self._of(head)]
+        heads = [self.model.heads[name] for name in (self.heads if head is None else (head,))]
         return -float(np.mean([own.mean / own.deviation for own in heads]))
-
-    def _of(self, head: str | None) -> tuple[str, ...]:
-        return self.heads if head is None else (head,)
 
     @property
     def signature(self) -> str:
@@ -291,7 +275,9 @@ def _load_neural(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{'another file' if is_there else 'none'}; copy the folder again"
             )
-    config = ModelConfig(**settings["model"])
+    # which layers an earlier version left untrained is of no matter here
+    said = {name: value for name, value in settings["model"].items() if name != "frozen_layers"}
+    config = ModelConfig(**said)
     built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))

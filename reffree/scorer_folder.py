@@ -46,11 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 def signature_of(built: Built, loss: str, weights_hash: str) -> str:
-    """Build a signature: what the scorer is made of, and which weights it has.
-
-    For example `reffree|scorer:bert|enc:all-MiniLM-L6-v2|head:fc|pieces:512|cut:longest|loss:bce
-    |weights:0123456789ab|v:0.1.0`.
-    """
+    """Build a signature: what the scorer is made of, and which weights it has."""
     config = built.config
     if config.scorer == "bert":
         reads = f"|head:{config.head}|pieces:{config.max_pieces}|cut:{config.truncation}"
@@ -76,11 +72,7 @@ def signature_of_linear(model: LinearModel, metrics: str = "") -> str:
 
 
 def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  # noqa: ANN401
-    """Write the folder of a scorer; return its signature.
-
-    All that is `said` is JSON-able: what it was trained on (files, numbers of pairs, negatives),
-    figures by kind of negative (`held_out`), and versions of libraries.
-    """
+    """Write the folder of a scorer; return its signature."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCORER_FILE).unlink(missing_ok=True)  # until all is there, it is no scorer
     weights = {name: v.contiguous().cpu() for name, v in built.model.state_dict().items()}
@@ -88,17 +80,15 @@ def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  
     if built.tokenizer is not None and built.transformer is not None:
         (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
+    written = (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
+    hashes = {name: hash_of(folder / name) for name in written if (folder / name).exists()}
     return _write_settings(
         folder,
-        signature=signature_of(built, loss, hash_of(folder / WEIGHTS_FILE)),
+        signature=signature_of(built, loss, hashes[WEIGHTS_FILE]),
         model=asdict(built.config),
         loss=loss,
         encoder_content=built.encoder_content,
-        hashes={
-            name: hash_of(folder / name)
-            for name in (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
-            if (folder / name).exists()
-        },
+        hashes=hashes,
         **said,
     )
 

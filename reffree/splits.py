@@ -28,8 +28,7 @@ from reffree.pairs import SIDES, near_keys, text_key
 
 SHARES = (0.8, 0.1, 0.1)
 """Parts of the documents for training, validation and test (Bao et al. 2020, section 3.1)."""
-LEAK = "document_id or text also on a later side"
-"""Why rows of a file's own split are left out."""
+LEAK = "document_id or text also on a later side"  # why rows of a file's own split are left out
 
 _N_PARTS = 64
 _ENTRY = np.dtype([("text", np.uint64), ("document", np.uint64), ("side", np.int8)])
@@ -48,20 +47,20 @@ class Groups:
 
     def group_of(self, keys: np.ndarray) -> np.ndarray:
         """Return each document's group; one that shares no text is a group of its own."""
-        if not self.documents.size:
-            return keys
         places, is_shared = self._find(keys)
-        return np.where(is_shared, self.groups[places], keys)
+        groups = keys.copy()
+        groups[is_shared] = self.groups[places[is_shared]]
+        return groups
 
     def is_leak(self, keys: np.ndarray, sides: np.ndarray) -> np.ndarray:
         """Say which rows share a text with a later side, by the file's own split.
 
         The later side keeps its documents, so that a test is what it was; bool, (n_rows,).
         """
-        if not self.documents.size:
-            return np.zeros(keys.size, dtype=bool)
-        places, is_shared = self._find(keys)
-        return is_shared & self.has_leak[places] & (sides != self.last_side[places])
+        places, is_leak = self._find(keys)
+        shared = places[is_leak]
+        is_leak[is_leak] = self.has_leak[shared] & (sides[is_leak] != self.last_side[shared])
+        return is_leak
 
     @property
     def n_shared(self) -> int:
@@ -70,9 +69,7 @@ class Groups:
         return int(sizes[sizes > 1].sum())
 
     def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        places = np.searchsorted(self.documents, keys)
-        places = np.minimum(places, self.documents.size - 1)
-        return places, self.documents[places] == keys
+        return np.searchsorted(self.documents, keys), np.isin(keys, self.documents)
 
 
 class TextRegister:
@@ -84,9 +81,9 @@ class TextRegister:
         self._streams: list[BinaryIO] = [path.open("wb") for path in self._paths]
 
     def note(self, entries: Sequence[tuple[int | None, int, int]]) -> None:
-        """Note keys of texts with the document of each and its side; a key may be None.
+        """Note keys of texts (or None) with the document of each and the side that a file names.
 
-        A document's own key counts as one of its texts. Sides are those that a file names.
+        A document's own key counts as one of its texts.
         """
         noted = np.array([entry for entry in entries if entry[0] is not None], dtype=_ENTRY)
         part = (noted["text"] % np.uint64(_N_PARTS)).astype(np.int64)
@@ -119,8 +116,8 @@ class TextRegister:
     ) -> dict[tuple[str, str], int]:
         """Count the texts that are on two sides, by these, whatever was done to avoid it.
 
-        `side_of` gets documents' keys and the sides their file names and says on which side they
-        are; negative if they were left out.
+        `side_of` says for documents' keys and the sides their file names where they are; negative
+        if they were left out.
         """
         n_leaks: Counter[tuple[str, str]] = Counter()
         for entries in self._parts():
@@ -151,10 +148,7 @@ class TextRegister:
 
 
 def hashed_sides(groups: np.ndarray, *, seed: int) -> np.ndarray:
-    """Put groups of documents on sides, places in `SIDES`, in the proportions of `SHARES`.
-
-    A group's side depends on its key and the seed only, whatever the other documents.
-    """
+    """Put groups of documents on sides, places in `SIDES`, in the proportions of `SHARES`."""
     uniform = mixed(groups, seed) / 2.0**64
     return np.searchsorted(np.cumsum(SHARES[:-1]), uniform, side="right").astype(np.int8)
 
@@ -162,10 +156,7 @@ def hashed_sides(groups: np.ndarray, *, seed: int) -> np.ndarray:
 def shared_sources(
     names: Sequence[str], sources: Sequence[str], sides: np.ndarray
 ) -> tuple[np.ndarray, Groups]:
-    """Find the documents whose sources are the same, or nearly; also return each row's key.
-
-    A row has the name of its document, its source and its side, a place in `SIDES`.
-    """
+    """Find the documents whose sources are the same, or nearly; also return each row's key."""
     keys = np.array([hash64(name) for name in names], dtype=np.uint64)
     texts_of = {text: [text_key(text), *near_keys(text)] for text in dict.fromkeys(sources)}
     with (
@@ -183,10 +174,7 @@ def shared_sources(
 
 
 def number_groups(documents: np.ndarray, sources: Sequence[str]) -> np.ndarray:
-    """Give the documents that share a source, or nearly, one number; int64, (n_rows,).
-
-    `documents` are numbers from 0. Where no two share a source they keep them.
-    """
+    """Give the documents, numbers from 0, that share a source, or nearly, one number."""
     names = [str(document) for document in documents.tolist()]
     keys, groups = shared_sources(names, sources, np.zeros(len(names), dtype=np.int8))
     group = np.unique(groups.group_of(keys), return_inverse=True)[1]
@@ -196,10 +184,7 @@ def number_groups(documents: np.ndarray, sources: Sequence[str]) -> np.ndarray:
 
 
 def _edges(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Link the documents that share a text, and a document to itself if it is on two sides.
-
-    Returns both ends of every link, and the sides of both, shape (n_links, 2).
-    """
+    """Link documents that share a text, each to itself if on two sides; return ends and sides."""
     ordered = entries[np.lexsort((entries["side"], entries["document"], entries["text"]))]
     distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered
     is_shared = distinct["text"][1:] == distinct["text"][:-1]

@@ -1,4 +1,4 @@
-"""From prepared pairs to trained weights, in one process or in each of several.
+"""From prepared pairs to trained weights, in one process or in each of several, and the losses.
 
 What a process has to know is a `Recipe` and the folder of the prepared pairs, so that the same
 function runs at home and on a cluster. The loop itself is in `loop`.
@@ -7,25 +7,53 @@ function runs at home and on a cluster. The loop itself is in `loop`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 from reffree.batches import Batch, batches, count_batches
 from reffree.building import Built, build
 from reffree.checkpoint import TrainNews
 from reffree.examples import PreparedPairs
 from reffree.hashing import generator_of
-from reffree.loop import LoopSettings, Ranks, TrainState, precision, run_training
-from reffree.losses import LOSSES, LossSum, fit_scale
+from reffree.loop import LoopSettings, LossSum, Ranks, TrainState, precision, run_training
 from reffree.models import Calibrated, ModelConfig
 from reffree.negatives import NegativesConfig
 from reffree.readers import Reader
+
+Loss: TypeAlias = Callable[[torch.Tensor, torch.Tensor], LossSum]
+"""Of logits and labels in [0, 1], both of shape (n,)."""
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> LossSum:
+    r"""Binary cross-entropy, one term per example (Bao et al. 2020, section 2.2).
+
+    .. math:: -y \log \sigma(x) - (1 - y) \log (1 - \sigma(x))
+
+    With a label between 0 and 1 it is least where :math:`\sigma(x) = y`, but not 0 there.
+    """
+    total = functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+    return LossSum(total, labels.numel())
+
+
+def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> LossSum:
+    r"""Squared difference of :math:`\sigma(x)` and the label, one term per example."""
+    return LossSum((torch.sigmoid(logits) - labels).square().sum(), labels.numel())
+
+
+LOSSES: dict[str, Loss] = {"bce": cross_entropy, "mse": squared_error}  # every loss by name
+
+
+def default_loss(kinds: Sequence[str]) -> str:
+    """Choose squared error where all negatives are edits, else cross-entropy (Bao et al. 2020)."""
+    return "bce" if any(kind.startswith("cross-pair") for kind in kinds) else "mse"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +62,7 @@ class TrainConfig(LoopSettings):
 
     max_norm: float = 1.0
     log_steps: int = 20
-    loss: str  # one of `losses.LOSSES`
+    loss: str  # one of `LOSSES`
     optimiser: str = "adamw"
     """`adamw`, whose rate rises and then falls to 0, or `rmsprop`, whose rate stays."""
     weight_decay: float = 0.01  # of AdamW; not for biases and norms
@@ -63,10 +91,8 @@ class Recipe:
 
     def examples_per_pair(self) -> int:
         """About how many examples a pair gives; fewer where a negative cannot be made."""
-        config = self.negatives
-        n_kinds = len(config.kinds) if config.proportions is None else 1
-        n_negatives = config.per_positive * n_kinds
-        return n_negatives + (n_negatives if config.is_balanced else 1)
+        n_negatives = len(self.negatives.kinds) if self.negatives.proportions is None else 1
+        return n_negatives + (n_negatives if self.negatives.is_balanced else 1)
 
 
 class PairBatches:
@@ -125,7 +151,7 @@ class ScorerTask:
         return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)
 
     def loss(self, model: nn.Module, batch: Batch, step: int) -> LossSum:
-        """Compute the loss of a batch."""
+        """Compute the loss of a batch, as in the validation."""
         return self.validation_loss(model, batch)
 
     def validation_loss(self, model: nn.Module, batch: Batch) -> LossSum:
@@ -133,10 +159,6 @@ class ScorerTask:
         with precision(self._where, self._config.precision):
             logits = model(**_sent(batch, self._where))
         return LOSSES[self._config.loss](logits.float(), batch.labels.to(self._where))
-
-    def timings(self) -> Mapping[str, float]:
-        """Return none: a line of the log says when it was written."""
-        return {}
 
 
 def learn(
@@ -150,10 +172,9 @@ def learn(
     ranks: Ranks | None = None,
     on_news: Callable[[TrainNews], None] | None = None,
 ) -> tuple[Built, TrainState]:
-    """Train a scorer; go on where an interrupted run of the same folder stopped.
+    """Train a scorer, or go on where a run of the same folder stopped; see `loop.run_training`.
 
-    `cache_folder` keeps the vectors of an encoder that is not trained; the other options are those
-    of `loop.run_training`. The model has its best weights.
+    `cache_folder` keeps the vectors of an encoder that is not trained.
     """
     ranks = ranks or Ranks()
     for side in ("train", "validation"):
@@ -178,6 +199,26 @@ def learn(
         on_news=on_news,
     )
     return built, state
+
+
+def fit_scale(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    r"""Find the scale a and the shift b that make logits ax + b fit the labels best (Platt 1999).
+
+    A model that learnt from few documents is too sure of those. Labels, of documents that were not
+    trained on, are drawn in as Platt does, or separable classes would have no finite scale:
+
+    .. math:: t = y \frac{N_1 + 1}{N_1 + 2} + (1 - y) \frac{1}{N_0 + 2}
+
+    where :math:`N_1` is the sum of all labels y and :math:`N_0` that of all 1 - y.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    n_good = labels.sum()
+    targets = labels * (n_good + 1) / (n_good + 2) + (1 - labels) / (labels.size - n_good + 2)
+    # A label between 0 and 1 is a row of each class, weighted by it.
+    x, y = np.tile(logits, 2)[:, None], np.repeat([1, 0], logits.size)
+    model = LogisticRegression(C=np.inf).fit(x, y, sample_weight=np.append(targets, 1 - targets))
+    return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
 def calibrated(built: Built, recipe: Recipe, pairs: PreparedPairs, *, device: str = "cpu") -> Built:

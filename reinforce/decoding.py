@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
+from reinforce.documents import END, PAD, START
 from reinforce.network import TINY, Encoded, PointerGenerator
-from reinforce.words import END, PAD, START
 
 _NEVER = float("-inf")
 _Summary = tuple[list[int], float]
 """Words, and the log-probability of all of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeamConfig:
-    """How final summaries are searched for."""
-
-    width: int
-    """Summaries kept at every step; 1 is greedy."""
-    blocks_trigrams: bool
-    """Whether no three words may come twice (Paulus et al. 2018, section 2.5)."""
-
-    def __post_init__(self) -> None:
-        if self.width < 1:
-            raise ValueError(f"`width` must be at least 1, got {self.width}")
 
 
 @torch.no_grad()
@@ -69,15 +54,21 @@ def draw(probabilities: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def beam_search(
-    network: PointerGenerator, encoded: Encoded, config: BeamConfig, max_words: int
+    network: PointerGenerator,
+    encoded: Encoded,
+    max_words: int,
+    *,
+    width: int,
+    blocks_trigrams: bool = False,
 ) -> torch.Tensor:
     """Search for the summary with the highest log-probability per word, (n, n_steps).
 
     A summary is done when its end is among the `width` best continuations of its document. The
     search for a document ends when so many are done; if none is after `max_words`, the best of
-    those that are not is taken as it stands.
+    those that are not is taken as it stands. With `blocks_trigrams` no three words come twice
+    (Paulus et al. 2018, section 2.5).
     """
-    width, n, device = config.width, len(encoded.words), encoded.words.device
+    n, device = len(encoded.words), encoded.words.device
     rows = encoded.rows(torch.arange(n, device=device).repeat_interleave(width))
     state, previous = rows.start, torch.full_like(rows.words[:, 0], START)
     # All beams of a document begin alike, so only the first counts.
@@ -85,7 +76,7 @@ def beam_search(
     done: list[list[_Summary]] = [[] for _ in range(n)]
     for _ in range(max_words):
         probabilities, state = network.step(rows, previous, state)
-        if config.blocks_trigrams:
+        if blocks_trigrams:
             _block_trigrams(probabilities, [words for own in beams for words, _ in own])
         logs = probabilities.clamp_min(TINY).log().masked_fill(probabilities <= 0, _NEVER)
         sums = torch.tensor([[total for _, total in own] for own in beams], device=device)

@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 
 from reffree.checkpoint import replace_file
-from reinforce.decoding import BeamConfig
 from reinforce.documents import Document
 from reinforce.summarisers import SUMMARISER_FILE, Limits, SummaryBatch
 
@@ -81,34 +80,29 @@ class TransformersSummariser:
         inputs = {name: sources[name].to(device) for name in ("input_ids", "attention_mask")}
         return SummaryBatch(inputs, target.to(device), tuple(documents))
 
-    def n_read(self, batch: SummaryBatch) -> int:
-        """Count the pieces of the documents."""
-        return int(batch.inputs["attention_mask"].sum())
-
     def is_counted(self, target: torch.Tensor) -> torch.Tensor:
         """Count all but padding."""
         return target != self._padding
 
-    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
-        """Write the likeliest pieces."""
-        return self._generate(batch, do_sample=False)
-
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write one after the other; documents are read once."""
+        """Write the likeliest pieces, then draw summaries; documents are read once."""
         with torch.no_grad():
             encoded = self._model.get_encoder()(**batch.inputs, return_dict=True)
         mask = batch.inputs["attention_mask"]
         batch = replace(batch, inputs={"encoder_outputs": encoded, "attention_mask": mask})
         # All pieces may be drawn: the library's own default is the 50 likeliest.
         options = {"do_sample": True, "top_k": 0, "top_p": 1.0}
-        return self.greedy(batch), [self._generate(batch, **options) for _ in range(n_drawn)]
+        greedy = self._generate(batch, do_sample=False)
+        return greedy, [self._generate(batch, **options) for _ in range(n_drawn)]
 
-    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
+    def search(
+        self, batch: SummaryBatch, *, width: int, blocks_trigrams: bool = False
+    ) -> torch.Tensor:
         """Search by the library's beam search, by log-probability per piece."""
-        options: dict[str, Any] = {"num_beams": config.width, "length_penalty": 1.0}
-        if config.blocks_trigrams:
+        options: dict[str, Any] = {"num_beams": width, "length_penalty": 1.0}
+        if blocks_trigrams:
             options["no_repeat_ngram_size"] = 3
         return self._generate(batch, do_sample=False, **options)
 

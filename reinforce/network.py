@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reinforce.words import END, PAD, START, UNK
+from reinforce.documents import END, PAD, START, UNK
 
 TINY = 1e-10
 """Probabilities are taken to be no smaller in logarithms; a copied word never is."""
@@ -39,13 +39,6 @@ class NetworkConfig:
     n_layers: int
     dropout: float
     """Of word vectors and between layers; the paper names none."""
-
-    def __post_init__(self) -> None:
-        for name in ("n_words", "n_dimensions", "n_hidden", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ import torch
 from torch import nn
 
 from reffree.hashing import generator_of
-from reffree.loop import LoopSettings, Ranks, precision
-from reffree.losses import LossSum
-from reinforce.documents import Document, batches_of, read_documents
+from reffree.loop import LoopSettings, LossSum, Ranks, precision
+from reinforce.documents import Document, batches_of, read_documents, repetition_rate, words_of
 from reinforce.losses import (
     advantages_of,
     divergence,
@@ -29,7 +28,6 @@ from reinforce.losses import (
     self_critical,
 )
 from reinforce.summarisers import Summariser, SummaryBatch
-from reinforce.words import repetition_rate, words_of
 
 if TYPE_CHECKING:
     from sms.reward import Reward
@@ -48,13 +46,6 @@ class StageConfig(LoopSettings):
     """See et al. 2017, section 5."""
     validation_documents: int
     """Documents that are judged after every epoch, at most; buckets are random samples."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.validation_documents < 1:
-            raise ValueError(
-                f"`validation_documents` must be at least 1, got {self.validation_documents}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +71,6 @@ class RewardConfig:
         """Whether the reward only chooses the checkpoint: nothing is learnt from it."""
         return self.gamma_last == 0
 
-    def __post_init__(self) -> None:
-        if self.n_drawn < 1:
-            raise ValueError(f"`n_drawn` must be at least 1, got {self.n_drawn}")
-        if not 0 <= self.kl < math.inf:
-            raise ValueError(f"`kl` must be at least 0, got {self.kl:g}")
-        if not 0 <= self.gamma_first <= self.gamma_last <= 1:
-            raise ValueError(
-                "`gamma_first` and `gamma_last` must be in [0, 1] and not fall, got "
-                f"{self.gamma_first:g} and {self.gamma_last:g}"
-            )
-
 
 @dataclass(kw_only=True)
 class LikelihoodStage:
@@ -103,9 +83,6 @@ class LikelihoodStage:
     n_steps: int
     device: str
     ranks: Ranks
-    _seconds: dict[str, float] = field(init=False, default_factory=dict)
-    _n_tokens: int = field(init=False, default=0)
-    _since: float = field(init=False, default_factory=time.perf_counter)
 
     def optimiser(
         self, model: nn.Module
@@ -129,19 +106,10 @@ class LikelihoodStage:
         documents = read_documents(self.buckets["validation"], seed=0)
         return self._batches(islice(documents, self.config.validation_documents), 0, None)
 
-    def timings(self) -> Mapping[str, float]:
-        """Return the words per second, read, learnt from and written, and the reward's share."""
-        elapsed = max(time.perf_counter() - self._since, 1e-9)
-        figures = {"tokens_per_s": round(self._n_tokens / elapsed, 1)}
-        figures |= {f"{name}_share": round(s / elapsed, 4) for name, s in self._seconds.items()}
-        self._seconds, self._n_tokens, self._since = {}, 0, time.perf_counter()
-        return figures
-
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Compute the loss of a batch."""
         (log_probabilities,) = self._log_probabilities(model, batch, [batch.target])
         is_counted = self.summariser.is_counted(batch.target)
-        self._n_tokens += int(is_counted.sum()) + self.summariser.n_read(batch)
         total = negative_log_likelihood(log_probabilities, is_counted).sum()
         return LossSum(total, int(is_counted.sum()))
 
@@ -183,6 +151,8 @@ class MixedStage(LikelihoodStage):
     reward: Reward
     start: nn.Module | None = None
     """The module of that summariser."""
+    _reward_s: float = field(init=False, default=0.0)
+    _since: float = field(init=False, default_factory=time.perf_counter)
 
     def loss(self, model: nn.Module, batch: SummaryBatch, step: int) -> LossSum:
         """Write some summaries of every document, reward them, and compute the mixed loss."""
@@ -190,7 +160,9 @@ class MixedStage(LikelihoodStage):
         if config.is_control:
             return super().loss(model, batch, step)
         is_counted = self.summariser.is_counted
-        greedy, drawn = self._written(batch)
+        # As the probabilities are computed: without dropout, in the same number format.
+        with without_dropout(self.summariser.module), precision(torch.device(self.device)):
+            greedy, drawn = self.summariser.greedy_and_drawn(batch, config.n_drawn)
         texts = [self.summariser.texts(batch, summaries) for summaries in (greedy, *drawn)]
         (reward_greedy, *of_drawn), figures = self._rewards(batch, *texts)
         reward_drawn = torch.stack(of_drawn)
@@ -215,8 +187,6 @@ class MixedStage(LikelihoodStage):
             moved = torch.stack(list(map(divergence, chosen, of_start, are_chosen)))
             total = total + config.kl * moved.sum(dim=0) / len(drawn)
             figures["kl"] = float(moved.detach().sum()), n_chosen
-        self._n_tokens += n_words + n_chosen + self.summariser.n_read(batch)
-        self._n_tokens += int(is_counted(greedy).sum())
         surprises = map(negative_log_likelihood, chosen, are_chosen)
         figures |= {
             "mle_loss": (float(likelihood.detach().sum()), n_words),
@@ -227,6 +197,7 @@ class MixedStage(LikelihoodStage):
             # The mean of -log p over what is drawn from p estimates the entropy of a word.
             "entropy": (math.fsum(float(each.detach().sum()) for each in surprises), n_chosen),
             "gamma": (gamma, 1),
+            "reward_share": self._share_of_reward(),
             **_figures_of(texts[0], "{}_greedy"),
             **_figures_of(list(chain.from_iterable(texts[1:])), "{}_drawn"),
         }
@@ -235,30 +206,31 @@ class MixedStage(LikelihoodStage):
     def validation_loss(self, model: nn.Module, batch: SummaryBatch) -> LossSum:
         """Return minus the rewards of the greedy summaries."""
         with precision(torch.device(self.device)):
-            texts = self.summariser.texts(batch, self.summariser.greedy(batch))
+            texts = self.summariser.texts(batch, self.summariser.greedy_and_drawn(batch, 0)[0])
         (rewards,), figures = self._rewards(batch, texts, name="validation_reward")
         figures |= {"validation_reward": _sum(rewards), **_figures_of(texts, "validation_{}")}
+        self._share_of_reward()  # the next step's begins anew
         return LossSum(-rewards.double().sum(), len(texts), figures)
 
-    def _written(self, batch: SummaryBatch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write as the probabilities are computed: without dropout, in the same number format."""
-        with without_dropout(self.summariser.module), precision(torch.device(self.device)):
-            return self.summariser.greedy_and_drawn(batch, self.reward_config.n_drawn)
+    def _share_of_reward(self) -> tuple[float, float]:
+        """Return the seconds that rewards took since this was asked last, and all seconds."""
+        now = time.perf_counter()
+        share = self._reward_s, now - self._since
+        self._reward_s, self._since = 0.0, now
+        return share
 
     def _rewards(
         self, batch: SummaryBatch, *candidates: Sequence[str], name: str = "reward"
     ) -> tuple[list[torch.Tensor], Figures]:
         """Reward some summaries of each document, all in one call; sum up each part of a sum."""
-        started = time.perf_counter()
-        k = len(candidates)
+        started, k = time.perf_counter(), len(candidates)
         parts = self.reward.parts(
             [text for texts in candidates for text in texts],
             references=[document.references for document in batch.documents] * k,
             sources=[document.source for document in batch.documents] * k,
         )
         combined = self.reward.combined(parts)
-        taken = time.perf_counter() - started
-        self._seconds["reward"] = self._seconds.get("reward", 0.0) + taken
+        self._reward_s += time.perf_counter() - started
         rewards = torch.tensor(combined, dtype=torch.float32, device=self.device)
         figures: Figures = {
             f"{name}[{part}]": (float(np.nansum(values)), int(np.isfinite(values).sum()))

@@ -17,10 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pad_sequence
 
 from reffree.checkpoint import replace_file
-from reinforce.decoding import BeamConfig, beam_search, write
-from reinforce.documents import Document
+from reinforce.decoding import beam_search, write
+from reinforce.documents import END, PAD, SPECIAL, UNK, Document, Vocabulary, text_of, words_of
 from reinforce.network import Encoded, NetworkConfig, PointerGenerator
-from reinforce.words import END, PAD, SPECIAL, UNK, Vocabulary, text_of, words_of
 
 if TYPE_CHECKING:
     from reinforce.hugging_face import TransformersSummariser
@@ -54,11 +53,6 @@ class Limits:
     """First words of a document that are read (pieces, for a model of transformers)."""
     summary_words: int
     """Words of a summary, at most, and first words of a reference that are learnt from."""
-
-    def __post_init__(self) -> None:
-        for name in ("source_words", "summary_words"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
 
 
 class PointerSummariser:
@@ -94,22 +88,17 @@ class PointerSummariser:
         }
         return SummaryBatch(inputs, _padded(targets).to(device), tuple(documents), tuple(unknown))
 
-    def n_read(self, batch: SummaryBatch) -> int:
-        """Count the words of the documents that are read."""
-        return int(batch.inputs["lengths"].sum())
-
     def is_counted(self, target: torch.Tensor) -> torch.Tensor:
         """Count all but padding, and words that are neither in the vocabulary nor the document."""
         return (target != PAD) & (target != UNK)
 
-    def greedy(self, batch: SummaryBatch) -> torch.Tensor:
-        """Write the likeliest words."""
-        return self.greedy_and_drawn(batch, 0)[0]
-
     def greedy_and_drawn(
         self, batch: SummaryBatch, n_drawn: int
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Write all in one go: a step for twice the rows costs less than two steps."""
+        """Write the likeliest words, and draw some summaries of each document.
+
+        All in one go: a step for twice the rows costs less than two steps.
+        """
         encoded = self._encoded(batch)
         n = len(encoded.words)
         rows = torch.arange(n, device=encoded.words.device).repeat(1 + n_drawn)
@@ -118,10 +107,9 @@ class PointerSummariser:
         greedy, *drawn = every.split(n)
         return greedy, drawn
 
-    def search(self, batch: SummaryBatch, config: BeamConfig) -> torch.Tensor:
-        """Search by a beam."""
-        encoded, max_words = self._encoded(batch), self.limits.summary_words
-        return beam_search(self.module, encoded, config, max_words)
+    def search(self, batch: SummaryBatch, **options: Any) -> torch.Tensor:  # noqa: ANN401
+        """Search by a beam; options as for `beam_search`."""
+        return beam_search(self.module, self._encoded(batch), self.limits.summary_words, **options)
 
     def texts(self, batch: SummaryBatch, summaries: torch.Tensor) -> list[str]:
         """Return the words as text, without the end."""

@@ -20,16 +20,13 @@ from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
-    from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
     from pipelines.reinforcement import ReinforcedSummarisers
-    from pipelines.train import TrainedScorer
-    from pipelines.train_on_preferences import Preferred
+    from pipelines.train import Preferred, TrainedScorer
     from pipelines.train_on_ratings import RatedFit, RatedTraining
     from reffree.checkpoint import TrainNews
     from reffree.evaluation import KindFigures
 
-_SHOWN_LOSS = 4  # digits
 _INTERRUPTED = "interrupted; run the same command (without `--fresh`) to continue"
 
 
@@ -43,18 +40,13 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     interrupted training of a model, give the same command again.
     """
     try:
-        with shown_progress(settings, on_news=_show_losses) as settings:
+        with shown_progress(settings, on_news=_show_news) as settings:
             trained = verbs.train(pairs, settings)
     except KeyboardInterrupt:
         return fail(_INTERRUPTED, INTERRUPTED)
     from pipelines.train import TrainedScorer
 
-    if isinstance(trained, TrainedScorer):
-        lines = _trained(trained)
-    elif isinstance(trained, list):
-        lines = _curve(trained, str(settings.out))
-    else:
-        lines = _fitted(trained)
+    lines = _trained(trained) if isinstance(trained, TrainedScorer) else _fitted(trained)
     show("\n".join(lines))
     return DONE
 
@@ -105,7 +97,7 @@ def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
     2019, section 5). To continue an interrupted run, give the same command again.
     """
     try:
-        with shown_progress(settings, on_news=_show_rewards) as settings:
+        with shown_progress(settings, on_news=_show_news) as settings:
             summarisers = verbs.reinforce(pairs, settings)
     except KeyboardInterrupt:
         return fail(_INTERRUPTED, INTERRUPTED)
@@ -150,9 +142,22 @@ def _figures_table(figures: Mapping[str, KindFigures]) -> str:
     return _table(("negatives", *columns), rows)
 
 
-def _show_losses(news: TrainNews) -> None:
-    losses = {"training": news.train_loss, "validation": news.validation_loss}
-    figures = [f"{k} loss {x:.{_SHOWN_LOSS}f}" for k, x in losses.items() if x is not None]
+_SHOWN_FIGURES = {
+    "train_loss": "training loss",
+    "mle_loss": "likelihood loss",
+    "reward_drawn": "reward of drawn",
+    "reward_greedy": "reward of greedy",
+    "validation_loss": "validation loss",
+    "validation_reward": "validation reward",
+}
+"""Figures that are shown while it trains, and what they are called."""
+
+
+def _show_news(news: TrainNews) -> None:
+    line = news.line()
+    if "validation_reward" in line:  # the loss is minus that
+        del line["validation_loss"]
+    figures = [f"{name} {line[key]:.4g}" for key, name in _SHOWN_FIGURES.items() if key in line]
     print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
 
 
@@ -166,7 +171,7 @@ def _trained(trained: TrainedScorer) -> list[str]:
     if state := trained.state:
         lines.append(
             f"{state.step:,} steps in {state.epoch} epochs; the best validation loss, "
-            f"{state.best_loss:.{_SHOWN_LOSS}f}, came after step {state.best_step:,}."
+            f"{state.best_loss:.4f}, came after step {state.best_step:,}."
         )
     if trained.tried:
         from pipelines.train_on_ratings import STATISTIC
@@ -202,8 +207,6 @@ def _preferred(own: Preferred) -> str:
 
 def _fitted(trained: RatedTraining) -> list[str]:
     """Show what fitting to ratings would reach elsewhere, by cross-validation."""
-    from pipelines.train_on_ratings import FIGURES_FILE
-
     others = list(trained.fits[0].others)
     rows = [
         (
@@ -230,45 +233,24 @@ def _fitted(trained: RatedTraining) -> list[str]:
         "",
         f"Signature: {trained.signature}",
         f"The scorer is in {trained.out}; it is fitted to all documents. The figures are in "
-        f"{FIGURES_FILE} there.",
+        "`scorer.json` there.",
     ]
 
 
 def verdict(fit: RatedFit) -> str:
     """Say what the fitted weights are better than, with the differences of the correlations."""
-    told: dict[str, list[str]] = {
-        "better than": [],
-        "worse than": [],
-        "not shown to be better than": [],
-        "no verdict on": [],
-    }
+    told: dict[str, list[str]] = {}
     for name, own in fit.differences.items():
+        shown_as = f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])"
         if math.isnan(own.low):
-            told["no verdict on"].append(f"{name} ({own.reason})")
-            continue
-        differs = "better than" if own.low > 0 else "worse than" if own.high < 0 else None
-        told_as = differs or "not shown to be better than"
-        told[told_as].append(f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])")
-    said = (f"{told_as} {', '.join(names)}" for told_as, names in told.items() if names)
-    return f"{fit.aspect}: {'; '.join(said)}"
-
-
-def _curve(points: Sequence[CurvePoint], out: str) -> list[str]:
-    """Show what every kind of negative is judged by, for every number of training documents."""
-    from pipelines.learning_curve import CURVE_FILE, curve_figure
-
-    kinds = list(dict.fromkeys(kind for point in points for kind in point.kinds))
-    judged_by = {kind: curve_figure(kind, points) for kind in kinds}
-    header = ("documents", "steps", *(f"{kind}, {name}" for kind, name in judged_by.items()))
-    rows = [
-        (
-            point.n_documents,
-            point.steps,
-            *(getattr(point.kinds.get(kind), name, None) for kind, name in judged_by.items()),
-        )
-        for point in points
-    ]
-    return [_table(header, rows, n_left=0), "", f"All figures: {out.rstrip('/')}/{CURVE_FILE}"]
+            said, shown_as = "no verdict on", f"{name} ({own.reason})"
+        elif own.low > 0:
+            said = "better than"
+        else:
+            said = "worse than" if own.high < 0 else "not shown to be better than"
+        told.setdefault(said, []).append(shown_as)
+    verdicts = (f"{said} {', '.join(names)}" for said, names in told.items())
+    return f"{fit.aspect}: {'; '.join(verdicts)}"
 
 
 # What evaluation has brought
@@ -279,8 +261,6 @@ def _report(results: Sequence[DomainResult]) -> list[str]:
     for result in results:
         lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
         lines += [_figures_table(result.kinds), ""]
-        related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
-        lines.append(f"Pearson (a~b|c: of a and b, with c held fixed): {related}.")
         lines += [f"Left out: {n:,} {reason}." for reason, n in result.left_out.items()]
         lines.append("")
     return lines[:-1]
@@ -327,27 +307,6 @@ def _negatives(run: NegativesRun) -> list[str]:
         *(f"Left out: {n:,}, {reason}." for reason, n in left_out.items()),
         f"{run.n_rows:,} rows in {run.out}",
     ]
-
-
-# Summarisers
-
-_SHOWN_FIGURES = {
-    "train_loss": "loss",
-    "mle_loss": "likelihood loss",
-    "reward_drawn": "reward of drawn",
-    "reward_greedy": "reward of greedy",
-    "validation_loss": "validation loss",
-    "validation_reward": "validation reward",
-}
-"""Figures that are shown while it trains, and what they are called."""
-
-
-def _show_rewards(news: TrainNews) -> None:
-    line = news.line()
-    if "validation_reward" in line:  # the loss is minus that
-        del line["validation_loss"]
-    figures = [f"{name} {line[key]:.4g}" for key, name in _SHOWN_FIGURES.items() if key in line]
-    print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
 
 
 def _reinforced(summarisers: ReinforcedSummarisers) -> list[str]:

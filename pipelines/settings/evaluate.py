@@ -19,10 +19,6 @@ class EvaluateSettings(PairSettings):
     negatives: Sequence[str] = ()
     """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
     trained on."""
-    split: Annotated[Literal["test", "validation"], "rare"] = "test"
-    """Use the documents of this side of the split."""
-    embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
-    """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Device of the scorers."""
     json: Annotated[AnyPath | None, "FILE"] = None

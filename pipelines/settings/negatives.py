@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,10 +10,7 @@ from pipelines.settings.pairs import PairSettings
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
-    from reffree.edits import Rate
     from reffree.negatives import NegativesConfig
-
-_RATE = re.compile(r"([\d.]+)\.\.([\d.]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,35 +21,22 @@ class NegativesSettings(PairSettings):
     """Write the examples to this Parquet file or URL."""
     kinds: Sequence[str] = ()
     """Make these kinds, one of each for every positive; `all` means every kind. With weights
-    (add=2,cross-pair=1) kinds are drawn at random. Default: the kinds that the heads of `assay
+    (add=2,cross-pair=1) one kind is drawn at random. Default: the kinds that the heads of `assay
     train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
     """Make negatives from these: reference, lead, extract. Default: the reference; all three if
     neither kinds nor a preset are named."""
-    per_positive: Annotated[int | None, "rare"] = None
-    """Make N negatives from each positive: of each kind, or in total if kinds are drawn.
-    Default: 1."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
-    rate: Annotated[str | None, "LOW..HIGH", "rare"] = None
-    """Share of a summary to edit, drawn evenly from LOW to HIGH. Default: 0..1."""
-    length_tolerance: Annotated[float | None, "rare"] = None
-    """Make each negative as long as its positive, within this share of its words."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
-    split: Annotated[Literal["train", "validation", "test", "all"], "rare"] = "all"
-    """Documents to use, by their side of the split. Added words always come from the training
-    references."""
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""
         return negatives_config(
             self.kinds,
             positives=tuple(self.positives) or None,
-            per_positive=self.per_positive,
             preset=self.preset,
-            rate=None if self.rate is None else _rate(self.rate),
-            length_tolerance=self.length_tolerance,
             seed=self.seed,
         )
 
@@ -97,16 +80,3 @@ def _weights(items: Sequence[str]) -> dict[str, float]:
                 "example add=2,cross-pair=1"
             ) from error
     return weights
-
-
-def _rate(text: str) -> Rate:
-    from reffree.edits import Rate
-
-    match = _RATE.fullmatch(text.strip())
-    try:
-        low, high = map(float, match.groups()) if match else (1.0, 0.0)
-        return Rate(low, high)
-    except ValueError as error:
-        raise ValueError(
-            f"`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `{text}`"
-        ) from error

@@ -38,3 +38,30 @@ class MachineSettings(Settings):
     """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Train on this device, if one worker trains without Ray."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {self.workers}")
+        if self.gpus_per_worker < 0:
+            raise ValueError(f"`gpus_per_worker` must not be negative, got {self.gpus_per_worker}")
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether the work is not done in this process."""
+        return self.workers > 1 or self.gpus_per_worker > 0 or self.address is not None
+
+    @property
+    def own_device(self) -> str:
+        """What this process computes on."""
+        return "cpu" if self.uses_ray else chosen_device(self.device)
+
+
+def chosen_device(device: str) -> str:
+    """Decide what `auto` means: a GPU where there is one."""
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise ValueError("`device` must be cpu or auto on a machine without a GPU, got 'cuda'")
+    return "cuda" if has_gpu and device != "cpu" else "cpu"

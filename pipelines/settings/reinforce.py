@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from sms.naming import AnyPath
+
+POINTER = "pointer"
+HUGGING_FACE = "hf:"
+AT_LEAST_1 = (
+    "vocabulary_size", "dimensions", "hidden", "layers", "source_words", "summary_words", "drawn",
+    "validation_documents", "beam", "threads",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +79,6 @@ class ReinforceSettings(PairSettings, MachineSettings):
     """End a stage after N validations without a better figure."""
     validation_documents: Annotated[int, "rare"] = 1_000
     """Validate on at most N documents after each epoch."""
-    test_documents: Annotated[int | None, "rare"] = None
-    """Summarise at most N test documents at the end. Default: all."""
     beam: Annotated[int, "rare"] = 5
     """Beam width of the final search."""
     block_trigrams: Annotated[bool, "rare"] = False
@@ -91,5 +98,30 @@ class ReinforceSettings(PairSettings, MachineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.test_documents is not None and self.test_documents < 1:
-            raise ValueError(f"`test_documents` must be at least 1, got {self.test_documents}")
+        for name in AT_LEAST_1:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), got {self.dropout:g}")
+        if not 0 <= self.kl < math.inf:
+            raise ValueError(f"`kl` must be at least 0, got {self.kl:g}")
+        if not 0 <= self.gamma <= self.gamma_last <= 1:
+            raise ValueError(
+                "`gamma` and `gamma_last` must be in [0, 1] and not fall, got "
+                f"{self.gamma:g} and {self.gamma_last:g}"
+            )
+        if not self.reward:
+            raise ValueError("`reward` must name at least one metric; see `assay metrics`")
+        if len(set(self.reward)) < len(self.reward):
+            raise ValueError(f"`reward` must not name a metric twice, got {', '.join(self.reward)}")
+        if self.model != POINTER and not re.fullmatch(f"{HUGGING_FACE}.+", self.model):
+            raise ValueError(f"`model` must be {POINTER} or hf:PATH, got {self.model!r}")
+        if self.vectors is not None:
+            from sms.encoders.registry import parse_spec
+
+            if not parse_spec(self.vectors).kind.is_static:
+                raise ValueError(
+                    "`vectors` must be glove:PATH, word2vec:PATH or fasttext:PATH, got "
+                    f"{self.vectors}"
+                )

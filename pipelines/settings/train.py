@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 FEATURES = "features"
 OF_MODELS = (
     "head", "dropout", "preset", "loss", "calibration", "epochs", "batch_size", "learning_rate",
-    "max_pieces", "frozen_layers", "patience", "ema_decay", "checkpoint_steps", "precision",
-    "workers", "gpus_per_worker", "address", "per_positive", "encoder", "embedding_cache",
+    "max_pieces", "patience", "ema_decay", "checkpoint_steps", "precision",
+    "workers", "gpus_per_worker", "address", "encoder",
 )  # fmt: skip
 """Settings that the scorer of features does not read."""
 OF_FEATURES = ("metrics", "models", "dev_corpus", "dev_ratings")
@@ -55,22 +55,17 @@ class TrainSettings(PairSettings, MachineSettings):
     score`."""
     dev_ratings: Annotated[AnyPath | None, "FILE"] = None
     """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
-    head: Annotated[Literal["fc", "cnn", "lstm", "match"], "rare"] = "fc"
-    """Head over the vectors of `sentence` and `word`. `match`, which compares sentences, is not in
-    the paper."""
+    head: Annotated[Literal["fc", "cnn", "lstm"], "rare"] = "fc"
+    """Head over the vectors of `sentence` and `word`."""
     dropout: Annotated[float | None, "rare"] = None
     """Share of inputs and hidden units that each step leaves out, for `fc` over vectors only.
     Default: 0.3; 0 with a preset."""
     negatives: Sequence[str] | None = None
     """Make these kinds of negatives, separated by commas, one of each for every pair. With weights
-    (add=2,cross-pair=1) kinds are drawn at random. Default: for the scorer `features` the kinds
+    (add=2,cross-pair=1) one kind is drawn at random. Default: for the scorer `features` the kinds
     that its heads learn from; for the others cross-pair."""
-    per_positive: Annotated[int | None, "rare"] = None
-    """Make N negatives from each pair: of each kind, or in total if kinds are drawn. Default: 1."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
-    length_tolerance: Annotated[float | None, "rare"] = None
-    """Make each negative as long as its positive, within this share of its words."""
     loss: Annotated[Literal["bce", "mse"] | None, "rare"] = None
     """Loss to minimise. Default: mse if all negatives are edits, otherwise bce."""
     calibration: Annotated[bool | None, "rare"] = None
@@ -84,8 +79,6 @@ class TrainSettings(PairSettings, MachineSettings):
     """Peak learning rate. Default: 5e-5 for bert, 1e-3 for the others."""
     max_pieces: Annotated[int | None, "rare"] = None
     """Read at most N word pieces of document and summary together; `bert` only. Default: 512."""
-    frozen_layers: Annotated[int, "rare"] = 0
-    """Leave the first N layers untrained; `bert` only."""
     patience: Annotated[int, "rare"] = 3
     """Stop after N validations without a better loss."""
     ema_decay: Annotated[float, "rare"] = 0.0
@@ -99,11 +92,9 @@ class TrainSettings(PairSettings, MachineSettings):
     """Seed of all random numbers."""
     fresh: bool = False
     """Replace the interrupted training in DIR instead of continuing it."""
-    embedding_cache: Annotated[AnyPath | None, "DIR", "rare"] = None
-    """Keep the vectors of `sentence` and `word` in this folder for later runs."""
     learning_curve: Annotated[Sequence[int], "rare"] = ()
-    """Train once for each of these numbers of documents, for example 100,300,1000, and write how
-    good each scorer is."""
+    """With `ratings`, also say how good scorers fitted to so many rated documents are, for example
+    5,10,20."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Called with every figure that is logged."""
 
@@ -120,7 +111,6 @@ class TrainSettings(PairSettings, MachineSettings):
                 positives=POSITIVES_OF_HEADS,
                 preset=None,
                 seed=self.seed,
-                length_tolerance=self.length_tolerance,
             )
             return LinearRecipe(
                 negatives=config, metrics=tuple(self.metrics), models=self.models or {}
@@ -128,16 +118,13 @@ class TrainSettings(PairSettings, MachineSettings):
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
-        from reffree.losses import default_loss
         from reffree.models import MODEL_PRESETS, ModelConfig
-        from reffree.training import Recipe, TrainConfig
+        from reffree.training import Recipe, TrainConfig, default_loss
 
         negatives = negatives_config(
             self.negatives or (() if self.preset else ("cross-pair",)),
             positives=("reference",),
-            per_positive=self.per_positive,
             preset=self.preset,
-            length_tolerance=self.length_tolerance,
             seed=self.seed,
         )
         published: dict[str, Any] = dict(MODEL_PRESETS[self.preset]) if self.preset else {}
@@ -148,7 +135,6 @@ class TrainSettings(PairSettings, MachineSettings):
             encoder=self.encoder or "minilm",
             head=self.head,
             max_pieces=512 if self.max_pieces is None else self.max_pieces,
-            frozen_layers=self.frozen_layers,
             is_calibrated=self.preset is None if self.calibration is None else self.calibration,
             **published,
         )
@@ -170,10 +156,12 @@ class TrainSettings(PairSettings, MachineSettings):
 
     def _check_options_of(self, scorer: str) -> None:
         """Refuse what the scorer does not read."""
-        wrong = [] if scorer == "bert" else ["max_pieces", "frozen_layers"]
+        wrong = [] if scorer == "bert" else ["max_pieces"]
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
         wrong += OF_MODELS if scorer == FEATURES else OF_FEATURES
+        if self.learning_curve and self.ratings is None:
+            raise ValueError("`learning_curve` belongs to `ratings`; give both, or leave it out")
         defaults = {one.name: one.default for one in fields(self)}
         for name in wrong:
             if getattr(self, name) != defaults[name]:

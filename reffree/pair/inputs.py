@@ -1,23 +1,97 @@
-"""What a model reads of a pair of texts: its tokens, cut where they are too many."""
+"""What a model reads: pieces of documents and summaries, then the tokens of each pair of pieces.
+
+Tokens are left out where there are too many.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from tokenizers import Encoding
 
-from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, PairSettings
-from sms.encoders.pieces import attempt_each, marks_for, without_marks
+from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, WHOLE, PairSettings
+from sms.encoders import pieces as tokenised
+from sms.sentences import SENTENCE_END, without_marks
+from sms.text import TextRules, split_sentences
 
-Pair = tuple[str, str]
-"""A piece of a document, empty where there is none, and one of a summary."""
+Pair = tuple[str, str]  # A piece of a document, empty where there is none, and one of a summary
 
 _PLACES = re.compile(f"({re.escape(DOCUMENT)}|{re.escape(SUMMARY)})")
 _AT_ONCE = 4_096  # pairs; what a tokeniser says of one takes 100 bytes a token
+_LINE = "\n"
+
+
+def summary_pieces(text: str, settings: PairSettings, rules: TextRules) -> list[str]:
+    """Cut a summary."""
+    if settings.summary == WHOLE:
+        return [_whole(text)]
+    return _long_enough(sentences_of(text, rules), text, settings)[: settings.most_summary]
+
+
+def document_pieces(
+    text: str, settings: PairSettings, rules: TextRules, count_tokens: Callable[[str], int]
+) -> list[str]:
+    """Cut a document; `count_tokens` gives the tokens of a text, special ones left out."""
+    if settings.document == WHOLE:
+        return [_whole(text)]
+    if settings.chunk is None:
+        pieces = _long_enough(sentences_of(text, rules), text, settings)
+    else:
+        unit, most = settings.chunk
+        if unit == "even-words":  # chunks of as many sentences, by the words of the whole text
+            sentences = sentences_of(text, rules)
+            size = max(len(sentences) // (len(_whole(text).split()) // most + 1), 1)
+            starts = range(0, len(sentences), size)
+            pieces = [" ".join(sentences[k : k + size]) for k in starts]
+        else:
+            count = count_tokens if unit == "tokens" else lambda text: len(text.split())
+            lines = text.split(_LINE) if rules.is_split else [text]
+            parts = [part for line in lines for part in (_LINE, *sentences_of(line, rules))]
+            pieces = _full_chunks(parts[1:], most, count)
+    return (pieces or [_whole(text)])[: settings.most_document]
+
+
+def sentences_of(text: str, rules: TextRules) -> list[str]:
+    """Return the sentences of a text, without white space around them.
+
+    Examples
+    --------
+    >>> sentences_of("It rained. It snowed.", TextRules())
+    ['It rained.', 'It snowed.']
+    """
+    if rules.is_split:
+        pieces = [without_marks(piece) for piece in split_sentences(text, rules.language)]
+    else:
+        pieces = text.split(SENTENCE_END)
+    return [sentence for piece in pieces if (sentence := piece.strip())]
+
+
+def _whole(text: str) -> str:
+    return text.replace(SENTENCE_END, " ")
+
+
+def _long_enough(sentences: Sequence[str], text: str, settings: PairSettings) -> list[str]:
+    kept = [sentence for sentence in sentences if len(sentence) >= settings.shortest]
+    return kept or [_whole(text)]
+
+
+def _full_chunks(parts: Sequence[str], most: int, count: Callable[[str], int]) -> list[str]:
+    """Put sentences together as long as they have at most so many words or tokens."""
+    chunks: list[list[str]] = [[]]
+    size = 0
+    for part in parts:
+        own = count(part)
+        if size + own > most:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(part)
+        size += own
+    joined = (" ".join(chunk).replace(f" {_LINE} ", _LINE).strip() for chunk in chunks)
+    return [chunk for chunk in joined if chunk]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,10 +104,7 @@ class Input:
 
 
 class InputMaker:
-    """Makes inputs with a model's tokeniser.
-
-    Raises `ValueError` if the template leaves no room for texts.
-    """
+    """Makes inputs with a model's tokeniser."""
 
     def __init__(self, tokenizer: Any, settings: PairSettings, most: int) -> None:  # noqa: ANN401
         self._backend = tokenizer.backend_tokenizer
@@ -43,7 +114,7 @@ class InputMaker:
         end = tokenizer.eos_token or tokenizer.sep_token or ""
         template = settings.template
         self._template = None if template is None else template.replace(END_OF_TEXT, end)
-        self._marks = marks_for(self._backend, self._template or "")
+        self._marks = tokenised.marks_for(self._backend, self._template or "")
         (empty,) = self._encoded([("", "")])
         if empty is None or len(empty.ids) + 2 > most:
             raise ValueError(
@@ -71,8 +142,8 @@ class InputMaker:
         texts = [self._filled(pair)[0] for pair in pairs]
         self._backend.encode_special_tokens = not self._marks
         # of two texts the tokeniser takes a tuple
-        encoded = attempt_each(self._backend.encode_batch, cast("list[str]", texts))
-        return without_marks(encoded, ["\n".join(pair) for pair in pairs], self._marks)
+        encoded = tokenised.attempt_each(self._backend.encode_batch, cast("list[str]", texts))
+        return tokenised.without_marks(encoded, ["\n".join(pair) for pair in pairs], self._marks)
 
     def _filled(self, pair: Pair) -> tuple[str | Pair, dict[str, tuple[int, int]]]:
         """Return what is given to the tokeniser, and where in a template the texts stand."""

@@ -14,11 +14,9 @@ import numpy as np
 import torch
 
 from reffree.language_models import Remembered, batches
-from reffree.pair.cutting import document_pieces, summary_pieces
-from reffree.pair.inputs import InputMaker, Pair
+from reffree.pair.inputs import InputMaker, Pair, document_pieces, summary_pieces
 from reffree.pair.models import AFTER, load_answerer, most_tokens, reading
-from reffree.pair.presets import CONV_FILE, needs_of, settings_of
-from reffree.pair.settings import HISTOGRAM, PairSettings
+from reffree.pair.settings import CONV_FILE, HISTOGRAM, PairSettings, needs_of, settings_of
 from reffree.scorer import PairScores
 from sms.encoders import EncoderRuntime
 from sms.encoders.hugging_face import find_folder, one_line
@@ -98,19 +96,13 @@ class PairModel:
         return f"model:{own.name}{content}{own.machine.signature}|{self.settings.signature()}"
 
     def state(self) -> dict[str, int]:
-        """Return how many pairs of pieces there were, and how many the model was asked.
-
-        With their `tokens`, and how many summaries had a pair that was `cut`.
-        """
+        """Return how many pairs of pieces there were, and how many the model was asked."""
         return dict(self._counts)
 
     def score(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules | None = None
     ) -> PairScores:
-        """Score summaries, each of its document; higher is better.
-
-        Where the settings are `against` none, documents are not read.
-        """
+        """Score summaries, each of its document; higher is better."""
         matrices = self._matrices(documents, summaries, rules or TextRules())
         scores = np.full(len(matrices), np.nan)
         is_cut = np.zeros(len(matrices), dtype=bool)
@@ -119,7 +111,11 @@ class PairModel:
             if isinstance(own, str):
                 reasons[row] = (f"{own}:{CANNOT_BE_SPLIT}",)
                 continue
-            scores[row] = score_of(own.values, self.settings, self._convolution)
+            if self._convolution is not None:
+                scores[row] = self._convolution.score(own.values[:, :, 0])
+            else:
+                values = by_summary_piece(own.values, self.settings)
+                scores[row] = _OVER[self.settings.over_summary](values)
             is_cut[row] = own.is_cut
         self._counts["cut"] += int(is_cut.sum())
         return PairScores(scores, is_cut, reasons)
@@ -146,49 +142,46 @@ class PairModel:
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules
     ) -> list[_Matrix | str]:
         """Return the answers for every row, or which text cannot be split."""
-
-        def cut_document(text: str) -> list[str]:
-            return document_pieces(text, self.settings, rules, self._maker.count_tokens)
-
-        def cut_summary(text: str) -> list[str]:
-            return summary_pieces(text, self.settings, rules)
-
         if self.settings.against == "none":
             documents = [""] * len(summaries)
-        of_documents = {text: attempt(cut_document, text) for text in dict.fromkeys(documents)}
-        of_summaries = {text: attempt(cut_summary, text) for text in dict.fromkeys(summaries)}
+        count = self._maker.count_tokens
+        of_documents = {
+            text: attempt(lambda text: document_pieces(text, self.settings, rules, count), text)
+            for text in dict.fromkeys(documents)
+        }
+        of_summaries = {
+            text: attempt(lambda text: summary_pieces(text, self.settings, rules), text)
+            for text in dict.fromkeys(summaries)
+        }
         cut = [
             (of_documents[document], of_summaries[summary])
             for document, summary in zip(documents, summaries, strict=True)
         ]
         wanted = dict.fromkeys(pair for d, s in cut for pair in product(d or (), s or ()))
         answers = self._answers(list(wanted))
-        return [self._matrix(d, s, answers) for d, s in cut]
-
-    def _matrix(
-        self,
-        document: list[str] | None,
-        summary: list[str] | None,
-        answers: Mapping[Pair, np.ndarray | None],
-    ) -> _Matrix | str:
-        if document is None or summary is None:
-            return "document" if document is None else "summary"
-        each = [answers[pair] for pair in product(document, summary)]
-        known = [own for own in each if own is not None]
-        if len(known) < len(each):  # the tokeniser fails on some pair
-            return "summary"
-        values = np.array(known, dtype=np.float64).reshape(len(document), len(summary), -1)
-        return _Matrix(document, summary, values[:, :, :-1], bool(values[:, :, -1].any()))
+        matrices: list[_Matrix | str] = []
+        for document, summary in cut:
+            each = [answers[pair] for pair in product(document or (), summary or ())]
+            known = [own for own in each if own is not None]
+            if document is None:
+                matrices.append("document")
+            elif summary is None or len(known) < len(each):  # the tokeniser fails on some pair
+                matrices.append("summary")
+            else:
+                values = np.array(known, dtype=np.float64)
+                values = values.reshape(len(document), len(summary), -1)
+                is_cut = bool(values[:, :, -1].any())
+                matrices.append(_Matrix(document, summary, values[:, :, :-1], is_cut))
+        return matrices
 
     def _answers(self, pairs: Sequence[Pair]) -> dict[Pair, np.ndarray | None]:
         """Return for every pair its answers and whether it was cut; None if it cannot be split."""
         named = {key_of("pair", f"{len(d)}\n{d}{s}").hex(): (d, s) for d, s in pairs}
         n_values = 2 + (self.settings.value == "difference")
-
-        def ask(names: list[str]) -> dict[str, np.ndarray]:
-            return self._asked({name: named[name] for name in names})
-
-        answers, _ = self._remembered.values(dict.fromkeys(named, n_values), ask)
+        answers, _ = self._remembered.values(
+            dict.fromkeys(named, n_values),
+            lambda names: self._asked({name: named[name] for name in names}),
+        )
         self._counts["pairs"] += len(pairs)
         return {pair: answers.get(name) for name, pair in named.items()}
 
@@ -212,9 +205,6 @@ class PairModel:
         return answers
 
 
-# From the answers for every two pieces to one score
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Convolution:
     """The trained layers of SummaC-Conv: a value by bins for every piece, and one for their mean.
@@ -228,10 +218,7 @@ class Convolution:
 
     @classmethod
     def read(cls, path: Path) -> Convolution:
-        """Read the published file, as numbers alone.
-
-        Raises `ValueError` if it is missing, damaged or another.
-        """
+        """Read the published file, as numbers alone."""
         if not path.is_file():
             raise ValueError(f"no file `{path}`")
         try:
@@ -260,21 +247,11 @@ class Convolution:
         return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
 
-def score_of(
-    values: np.ndarray, settings: PairSettings, convolution: Convolution | None = None
-) -> float:
-    """Put the answers for every two pieces together, shape (n_document, n_summary, n_answers).
+def by_summary_piece(values: np.ndarray, settings: PairSettings) -> np.ndarray:
+    """Put the answers (n_document, n_summary, n_answers) of every piece of the summary together.
 
     They are of the positive answer and, for a `difference`, the negative one.
     """
-    if settings.over_document == HISTOGRAM:
-        assert convolution is not None, "it is loaded with the model"  # noqa: S101
-        return convolution.score(values[:, :, 0])
-    return float(_OVER[settings.over_summary](by_summary_piece(values, settings)))
-
-
-def by_summary_piece(values: np.ndarray, settings: PairSettings) -> np.ndarray:
-    """Return the value of every piece of the summary, shape (n_summary,)."""
     over = "max" if settings.over_document == HISTOGRAM else settings.over_document
     each = _OVER[over](values, axis=0)
     return each[:, 0] - each[:, 1] if settings.value == "difference" else each[:, 0]

@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 
 from reffree.language_models import CLASSIFIER, GENERATOR, SANE_LENGTH, Pretrained, in_use
 from reffree.pair.inputs import Input
-from reffree.pair.presets import FOUNDATION
-from reffree.pair.settings import Answer, PairSettings
+from reffree.pair.settings import FOUNDATION, Answer, PairSettings
 from sms.encoders import EncoderRuntime
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
@@ -67,10 +66,7 @@ class Answerer:
 
 
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
-    """Load a model of one of `settings.MODELS`; metrics of one run share it.
-
-    Raises `ValueError` if the folder lacks something, or what it has does not fit.
-    """
+    """Load a model of one of `settings.MODELS`; metrics of one run share it."""
     return in_use((Answerer, kind), path, runtime, partial(_LOADERS[kind], path, runtime))
 
 
@@ -95,22 +91,12 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
         return output.logits[:, 0]
 
     def next_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
+        given = {"input_ids": ids, "attention_mask": mask, "use_cache": False, "logits_to_keep": 1}
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        output = model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=places,
-            use_cache=False,
-            logits_to_keep=1,
-        )
-        return output.logits[:, -1]
+        return model(**given, position_ids=places).logits[:, -1]
 
-    return (
-        Answerer(own, first_step) if own.has_encoder else Answerer(own, next_step, pads_left=True)
-    )
-
-
-# Classifiers in formats of their own
+    step = first_step if own.has_encoder else next_step
+    return Answerer(own, step, pads_left=not own.has_encoder)
 
 
 def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
@@ -205,9 +191,6 @@ def _pretrained(
     return Pretrained(model, tokenizer, machine, name_of(path), content, most)
 
 
-# What is read of the answers
-
-
 def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
     """Return how many tokens a model is to read: as asked, if it has places for them."""
     config, tokenizer = pretrained.model.config, pretrained.tokenizer
@@ -223,12 +206,14 @@ def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
 def reading(
     pretrained: Pretrained, settings: PairSettings
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return what makes values of logits: of the positive answer and, for a difference, the other.
-
-    Raises `ValueError` if the model has no such answer.
-    """
-    positive = _numbers(pretrained, settings, settings.positive)
-    negative = _numbers(pretrained, settings, settings.negative)
+    """Return what makes values of logits: of the positive answer and, if asked for, the other."""
+    find = _first_token if settings.model == "generator" else _class_number
+    positive, negative = (
+        [find(pretrained, own) for own in (answer if isinstance(answer, tuple) else (answer,))]
+        if answer is not None
+        else []
+        for answer in (settings.positive, settings.negative)
+    )
 
     def read(logits: torch.Tensor) -> torch.Tensor:
         logits = logits.double()
@@ -244,14 +229,6 @@ def reading(
         return torch.stack(wanted, dim=1).exp()
 
     return read
-
-
-def _numbers(pretrained: Pretrained, settings: PairSettings, answer: Answer) -> list[int]:
-    """Return which logits are meant."""
-    if answer is None:
-        return []
-    find = _first_token if settings.model == "generator" else _class_number
-    return [find(pretrained, own) for own in (answer if isinstance(answer, tuple) else (answer,))]
 
 
 def _first_token(pretrained: Pretrained, answer: Answer) -> int:

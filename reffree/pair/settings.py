@@ -1,16 +1,25 @@
 """What a pair model is asked and how a score is made of its answers: `PairSettings`.
 
-`presets` has those of published judges. Nothing here loads a model.
+`presets.toml` has those of published judges. Nothing here loads a model.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sms.naming import nearest
 
 DOCUMENT, SUMMARY, END_OF_TEXT = "{document}", "{summary}", "{eos}"
 WHOLE, SENTENCES = "whole", "sentences"
 HISTOGRAM = "histogram"
+CONV_FILE = "summac_conv_vitc_sent_perc_e.bin"
+"""The trained layers of SummaC-Conv, from the repository tingofurro/summac."""
+FOUNDATION = "foundation"  # folder, in that of HHEM, of the model whose shape and tokeniser it has
 
 _OVER = ("max", "mean", "min")
 _CHOICES = {
@@ -39,10 +48,8 @@ class PairSettings:
     """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
     most N; `even-words:N`, equally many sentences each, about N words."""
     summary: str = WHOLE  # `whole` or `sentences`
-    shortest: int = 1
-    """Characters: shorter sentences are left out, unless a text has no other."""
-    most_document: int | None = None
-    """Pieces of a document that are read, from its beginning."""
+    shortest: int = 1  # characters: shorter sentences are left out, unless a text has no other
+    most_document: int | None = None  # pieces of a document that are read, from its beginning
     most_summary: int | None = None  # pieces of a summary that are read
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
@@ -80,10 +87,6 @@ class PairSettings:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise _wrong(f"`{name}`", f"be a whole number from 1, got {value!r}")
-        self._check_answers()
-        self._check_template()
-
-    def _check_answers(self) -> None:
         for name, is_needed in (
             ("positive", True),
             ("negative", self.value in ("share", "difference")),
@@ -94,6 +97,7 @@ class PairSettings:
                 raise _wrong(f"`{name}`", f"be an answer, got {value!r}")
             if is_needed and value is None:
                 raise _wrong(f"`{name}`", f"be given for value `{self.value}`")
+        self._check_template()
 
     def _check_template(self) -> None:
         if self.template is None:
@@ -138,3 +142,49 @@ class PairSettings:
 
 def _wrong(what: str, rule: str) -> ValueError:
     return ValueError(f"{what} of a pair must {rule}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """One judge."""
+
+    settings: PairSettings  # those of all its aspects, and all there is where it has none
+    source: str  # repository and file
+    needs: str  # what the folder must hold
+    aspects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By name, the settings that an aspect has of its own."""
+
+
+PRESETS: Mapping[str, Preset] = {
+    name: Preset(**{**table, "settings": PairSettings(**table["settings"])})
+    for name, table in tomllib.loads(
+        Path(__file__).with_name("presets.toml").read_text("utf-8")
+    ).items()
+}
+
+
+def settings_of(table: Mapping[str, Any]) -> PairSettings:
+    """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
+    known = ["preset", "aspect", *PairSettings.__dataclass_fields__]
+    for key in table:
+        if key not in known:
+            raise ValueError(f"unknown key `{key}` of a pair; {nearest(key, known)}")
+    own = dict(table)
+    name, aspect = own.pop("preset", None), own.pop("aspect", None)
+    if name is None:
+        if aspect is not None:
+            raise ValueError("`aspect` of a pair is for a preset that has several, such as unieval")
+        return PairSettings(**own)
+    if name not in PRESETS:
+        raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
+    preset = PRESETS[name]
+    if (aspect is not None or preset.aspects) and aspect not in preset.aspects:
+        aspects = ", ".join(preset.aspects) or "none"
+        raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
+    return replace(preset.settings, **{**preset.aspects.get(aspect or "", {}), **own})
+
+
+def needs_of(table: Mapping[str, Any]) -> str:
+    """Say what the folder of a preset must hold, for the end of a message."""
+    name = table.get("preset")
+    return f"; preset {name} needs {PRESETS[name].needs}" if name else ""

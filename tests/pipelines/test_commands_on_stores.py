@@ -89,11 +89,8 @@ CASES = [
 ]
 FOLDERS_ONLY = {
     "train": "train @pairs.jsonl --out @new",
-    "train, a curve": "train @pairs.jsonl --out @new --learning-curve 4,8",
-    "train, vectors": "train @pairs.jsonl --out local --scorer sentence --embedding-cache @new",
     "reinforce": "reinforce @pairs.jsonl --out @new",
     "score, vectors": "score @in --out local --embedding-cache @new --local",
-    "evaluate, vectors": "evaluate @scorer @pairs.jsonl --embedding-cache @new",
     "reproduce, data": "reproduce sun2019-table1 --data @new",
     "reproduce, scorers": "reproduce bao2020-table1 --scorers @new",
 }

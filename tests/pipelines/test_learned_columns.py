@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree import readers
 from reffree.building import build
@@ -23,7 +21,6 @@ from sms import words
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
-from tests.rare import run
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
@@ -111,35 +108,15 @@ def test_scorer_of_the_package_is_a_reward():
     assert (reward.bounds, reward.higher_is) == ((-8.0, 8.0), "better")
 
 
-def test_other_metrics_are_unchanged_beside_it(scorer, corpus, tmp_path):
-    alone = score(corpus, tmp_path / "a", "density", "rouge1_r:source")
-    beside = score(corpus, tmp_path / "b", "density", f"reffree@{scorer}", "rouge1_r:source")
-    assert beside.select(alone.columns).equals(alone)
-    learned = score(corpus, tmp_path / "c", f"reffree@{scorer}")
-    assert beside.select(learned.columns).equals(learned)
-
-
-def test_several_sources_and_unusable_rows(scorer, tmp_path):
+def test_several_sources_count_by_their_mean(scorer, tmp_path):
     (first, candidate), (second, _) = PAIRS[:2]
-    rows = [
-        ([first, second], candidate),
-        ([first, "", None], candidate),
-        ([], candidate),
-        (["..."], candidate),
-        ([first], None),
-        ([first], " "),
-        ([first], "!"),
-    ]
+    rows = [([first, second], candidate), ([first, "", None], candidate), ([], candidate)]
     table = score(write_corpus(tmp_path / "c.parquet", rows), tmp_path / "out", f"reffree@{scorer}")
     expected = load_scorer(scorer).score([first, second], [candidate] * 2).scores
     found = table[f"reffree@{scorer}"].to_list()
-    assert found[0] == pytest.approx(expected.mean(), abs=1e-6)
-    assert found[1] == pytest.approx(expected[0], abs=1e-6)
-    assert found[2:] == [None] * 5
-    assert table["status"].to_list() == [
-        None, None, "source:missing", "source:no_words", "candidate:null", "candidate:empty",
-        "candidate:no_words",
-    ]  # fmt: skip
+    assert found[:2] == pytest.approx([expected.mean(), expected[0]], abs=1e-6)
+    assert found[2] is None
+    assert table["status"].to_list() == [None, None, "source:missing"]
 
 
 def word_scorer(folder):
@@ -210,13 +187,6 @@ def test_learned_scorer_that_broke_off_somewhere_goes_on(tmp_path):
     break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 41)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bert", "word", "news"])
-def test_learned_scorer_that_broke_off_anywhere_goes_on(kind, scorer, tmp_path):
-    folder = {"bert": scorer, "word": word_scorer(tmp_path), "news": "news"}[kind]
-    break_everywhere(*pair_with(folder), rows_to_break, count())
-
-
 def test_changed_scorer_is_not_mixed_into_a_run(scorer, corpus, tmp_path):
     shutil.copytree(scorer, tmp_path / "scorer")
     name = f"reffree@{tmp_path / 'scorer'}"
@@ -227,34 +197,24 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, corpus, tmp_path):
         score(corpus, tmp_path / "out", name)
 
 
+def test_scorers_of_features_are_told_apart_by_their_content(tmp_path):
+    news, folder = load_scorer("news").linear, tmp_path / "scorer"
+    heads = {name: replace(head, mean=head.mean + 1) for name, head in news.model.heads.items()}
+    save_linear(folder, LinearPairs(replace(news.model, heads=heads), news.features))
+    config = ScoringConfig(metrics=(f"reffree@{folder}", "reffree@news"))
+    own, packaged = SummaryScorer(config).content.values()  # by which workers know their files
+    assert own != packaged
+
+
 @pytest.mark.parametrize("name", ["reffree", "reffree@", "reffree:source"])
 def test_no_folder_rejected(name):
     with pytest.raises(ValueError, match="must name a scorer: reffree@news, or reffree@DIR"):
         ScoringConfig(metrics=["sms", name])
 
 
-def test_missing_scorer_is_one_line(corpus, tmp_path, capsys):
-    options = ["--out", str(tmp_path / "out"), "--local", "--quiet"]
-    assert run(["score", str(corpus), *options, "--metrics", f"reffree@{tmp_path}/no"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "must be a scorer's folder with scorer.json, got none" in line
-
-
-def test_learned_score_is_explained_by_leaving_sentences_out(scorer, tmp_path):
-    source, candidate = PAIRS[0]
-    text = f"{candidate.rstrip('.')}. And more of it."
-    corpus = write_corpus(tmp_path / "c.parquet", [([source], text)])
-    name = f"reffree@{scorer}"
-    score(corpus, tmp_path / "out", name, "density")
-    explainer = open_explainer(metric=name, scores=tmp_path / "out")
-    (explained,) = explainer.explain({"d0": ["a"]})["d0"]
-    explanation = explained.explanation
-    assert explanation.score == explained.recorded
-    assert explanation.higher_is == "better"
-    effect = next(each for each in explanation.effects if each.unit.text.startswith("And more"))
-    without = load_scorer(scorer).score([source], [f"{candidate.rstrip('.')}."]).scores[0]
-    assert effect.score == pytest.approx(without, abs=1e-6)
-    assert effect.drop == pytest.approx(explanation.score - without, abs=1e-6)
+def test_missing_scorer_rejected():
+    with pytest.raises(ValueError, match=r"must be a scorer's folder with scorer.json, got none"):
+        SummaryScorer(ScoringConfig(metrics=["reffree@no"]))
 
 
 def test_source_is_read_as_far_as_the_run_says(scorer):
@@ -274,16 +234,3 @@ def test_source_is_read_as_far_as_the_run_says(scorer):
     assert given.score(sentences).to_pylist() == expected
     explained = explain(candidate, source=source, metric=names[1], source_tokens=5)
     assert sum(part.score for part in explained.parts) == pytest.approx(explained.score)
-
-
-def test_retrained_scorer_of_features_is_not_mixed_into_a_run(corpus, tmp_path):
-    news, folder = load_scorer("news").linear, tmp_path / "scorer"
-    save_linear(folder, news)
-    score(corpus, tmp_path / "out", f"reffree@{folder}")
-    heads = {name: replace(head, mean=head.mean + 1) for name, head in news.model.heads.items()}
-    save_linear(folder, LinearPairs(replace(news.model, heads=heads), news.features))
-    with pytest.raises(ValueError, match="reffree@"):
-        score(corpus, tmp_path / "out", f"reffree@{folder}")
-    config = ScoringConfig(metrics=(f"reffree@{folder}", "reffree@news"))
-    own, packaged = SummaryScorer(config).content.values()  # by which workers know their files
-    assert own != packaged

@@ -7,15 +7,12 @@ import polars as pl
 import pytest
 
 from pipelines.explain import open_explainer
-from pipelines.likelihood_columns import LikelihoodModel
 from pipelines.score import score_corpus
 from reffree.likelihood import LanguageModel
 from reffree.likelihood_settings import LikelihoodSettings
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
-from sms.text import TextRules
-from tests.breaking import break_everywhere
-from tests.rare import page_of, run, wrong
+from tests.rare import page_of, run
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCES = [
@@ -128,15 +125,6 @@ def test_directions_of_one_model_share_it_and_its_counts(folder):
     assert set(scorer.content) == set(names)
 
 
-def test_context_that_cannot_be_split_leaves_the_other_rows_as_they_are(folder):
-    settings = LikelihoodSettings(pmi=True)
-    loaded = LikelihoodModel(LanguageModel.load(str(folder), settings), settings)
-    (alone,), _ = loaded.scores(SOURCES[1:], CANDIDATES[1:], TextRules())
-    scores, found = loaded.scores(["\ud800", SOURCES[1]], CANDIDATES, TextRules())
-    assert found.reasons == {0: "context:cannot_be_split"}
-    assert scores.tolist() == [pytest.approx(np.nan, nan_ok=True), pytest.approx(alone, abs=1e-5)]
-
-
 def test_rows_that_cannot_be_scored_have_a_status(folder):
     rows = [
         (CANDIDATES[0], [SOURCES[0]], None),
@@ -167,17 +155,15 @@ def write_corpus(path, sources=SOURCES):
 
 
 def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
-    config = tmp_path / "run.toml"
+    config, out = tmp_path / "run.toml", tmp_path / "out"
     prompt = "Read: {context} Sum up: {text}"
     config.write_text(
         f'[models.lm]\npath = "{folder}"\n[models.asked]\npath = "{folder}"\n'
         f"prompt = {json.dumps(prompt)}\n"
     )
-    out = tmp_path / "out"
     command = ["score", str(write_corpus(tmp_path / "c.parquet")), "--out", str(out), "--local"]
     metrics = "likelihood@lm,likelihood@asked:source"
-    command += ["--quiet", "--config", str(config), "--metrics"]
-    assert run([*command, metrics]) == 0
+    assert run([*command, "--quiet", "--config", str(config), "--metrics", metrics]) == 0
     table = pl.read_parquet(f"{out}/scores/*.parquet")
     for name, asked in (("likelihood@lm", None), ("likelihood@asked:source", prompt)):
         expected = means(folder, SOURCES, CANDIDATES, asked)
@@ -185,9 +171,6 @@ def test_aliases_of_the_command_are_in_toml(folder, tmp_path):
     signatures = json.loads((out / "run.json").read_text())["signatures"]
     assert f"|prompt:{json.dumps(prompt)}|value:mean|" in signatures["likelihood@asked:source"]
     assert signatures["likelihood@lm"].startswith("likelihood@lm|of:source|model:llama|hash:")
-    assert run([*command, f"{metrics},likelihood@lm:recall"]) == 0
-    added = pl.read_parquet(f"{out}/scores/*.parquet")
-    assert added["likelihood@lm"].equals(table["likelihood@lm"])
 
 
 def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
@@ -196,23 +179,6 @@ def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
     assert run([*command, f"likelihood@{folder}"]) == 0
     said = f"Texts too long for likelihood@{folder}, which read a part of them: 1\n"
     assert said in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_workers_score_as_one_process_does(folder, tmp_path):
-    corpus = write_corpus(tmp_path / "c.parquet")
-    tables = []
-    template = {"template": "{document} {summary}", "positive": "cat"}
-    models = {"lm": str(folder), "asked": {"path": str(folder), "model": "generator", **template}}
-    metrics = ["likelihood@lm", "likelihood@lm:reference", "pair@asked"]
-    for name, how in (("one", {"local": True}), ("two", {"workers": 2})):
-        score_corpus(
-            corpus, tmp_path / name, metrics=metrics, models=models, cpus_per_worker=1,
-            rows_per_shard=1, **how,
-        )  # fmt: skip
-        tables.append(pl.read_parquet(tmp_path / name / "scores" / "*.parquet"))
-    assert tables[0].equals(tables[1])
 
 
 @pytest.mark.parametrize(
@@ -229,13 +195,6 @@ def test_workers_score_as_one_process_does(folder, tmp_path):
 def test_wrong_names_and_tables_rejected(name, models, said):
     with pytest.raises(ValueError, match=said):
         ScoringConfig(metrics=(name,), models=models)
-
-
-def test_missing_model_is_one_line(tmp_path, capsys):
-    corpus = write_corpus(tmp_path / "c.parquet")
-    command = ["score", str(corpus), "--out", str(tmp_path / "out"), "--local", "--quiet"]
-    result = run([*command, "--metrics", f"likelihood@{tmp_path}/no:source"]), None
-    assert "check the path after `likelihood@`" in wrong(capsys, result)
 
 
 def test_score_is_explained_by_its_tokens(folder, tmp_path):
@@ -265,15 +224,3 @@ def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
     assert reward.higher_is == "likelier"
     with pytest.raises(ValueError, match="`undefined` must be given, and finite, for likelihood@"):
         Reward(f"likelihood@{folder}", device="cpu")
-
-
-def rows_to_break(n):
-    return to_rows([f"The cat saw {abs(n)}x. It sat."], None, [f"A cat saw {n}z."])
-
-
-def test_scorer_that_broke_off_somewhere_goes_on(folder):
-    config = ScoringConfig(metrics=("likelihood@lm",), models={"lm": str(folder)})
-    pair = [SummaryScorer(config, threads=1, device="cpu") for _ in range(2)]
-    for each in pair:
-        each.compare(each.prepare(rows_to_break(1_000_000)))
-    break_everywhere(*pair, rows_to_break, iter(range(5, 2_000, 97)))

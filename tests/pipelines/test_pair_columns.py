@@ -12,7 +12,6 @@ import pytest
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree.pair.judge import PairModel
-from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.rare import page_of
 from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
@@ -74,7 +73,7 @@ def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
     scorer = SummaryScorer(
         ScoringConfig(metrics=["pair@nli"], models=models_of(nli, nli={"summary": "sentences"}))
     )
-    split = "reffree.pair.cutting.split_sentences"
+    split = "reffree.pair.inputs.split_sentences"
 
     def fail(text, language):
         if "BROKEN" in text:
@@ -108,18 +107,6 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     assert system.explanation.evidence == expected
     page = page_of(explainer, "d")
     assert all(own.decided_by in page for own in expected)
-
-
-def test_it_is_a_reward(nli):
-    models = models_of(nli, nli={"preset": "summac-zs"}, logit={"value": "logit"})
-    reward = Reward("pair@nli", models=models, device="cpu")
-    expected = PairModel(str(nli), {"preset": "summac-zs"}).score([NEWS] * 2, SUMMARIES[:2])
-    assert reward([*SUMMARIES[:2], ""], sources=[NEWS] * 3) == [
-        *(pytest.approx(score, abs=1e-6) for score in expected.scores),
-        -1.0,
-    ]
-    with pytest.raises(ValueError, match="`undefined` must be given"):
-        Reward("pair@logit", models=models)
 
 
 def test_the_door_knows_it_as_a_reward():

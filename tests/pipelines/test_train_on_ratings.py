@@ -1,14 +1,14 @@
 """`assay train` with human ratings or preferences: what it says of itself, and what it keeps."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from agreement.intervals import Interval
 from pipelines.cli.train import verdict
-from pipelines.train_on_ratings import RatedFit
 from reffree.scorer import load_scorer
-from tests.pipelines.test_train_scorer import news, rated, written
+from tests.pipelines.test_train_scorer import news, rated, settings_of, written
 from tests.rare import run, wrong
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -32,10 +32,10 @@ def on_ratings(tmp_path, capsys):
 def on_table(tmp_path, capsys):
     """Train on the rows of a table; return the status and what is printed."""
 
-    def call(rows, *options):
+    def call(rows, out="s"):
         table = tmp_path / "table.jsonl"
         table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        status = run(["train", str(table), "--out", str(tmp_path / "s"), "--quiet", *options])
+        status = run(["train", str(table), "--out", str(tmp_path / out), "--quiet"])
         return status, capsys.readouterr()
 
     return call
@@ -49,15 +49,13 @@ def test_ratings_train_a_head_for_each_rated_aspect(on_ratings, tmp_path):
     assert "fitted to other documents, but the same systems" in printed
     rows_of_table = [line.split() for line in printed.splitlines() if line.startswith("quality ")]
     assert [row[1] for row in rows_of_table] == ["3", "10"]  # "10 of 12"
-    held_out = json.loads((out / "scorer.json").read_text())["held_out"]
+    held_out = settings_of(out)["held_out"]
     assert set(held_out) == {"quality, 3 documents", "quality, 12 documents"}
     fit = held_out["quality, 12 documents"]
     assert fit["cross_validated"] > 0.9
     assert {"reffree@news", "reffree@news.fluency", "length", "density"} <= set(fit["others"])
     assert load_scorer(f"{out}.quality").head == "quality"
-    curve = json.loads((out / "learning_curve.json").read_text())
-    assert curve == list(held_out.values())
-    assert [one["n_fitted"] for one in curve] == [3, 10]
+    assert [one["n_fitted"] for one in held_out.values()] == [3, 10]
     difference = fit["differences"]["reffree@news"]
     assert difference["value"] == fit["cross_validated"] - fit["others"]["reffree@news"]
     assert difference["low"] <= difference["value"] <= difference["high"]
@@ -78,10 +76,8 @@ def test_systems_are_left_out_where_there_are_ten(on_ratings):
     ]
     out, printed = on_ratings(*copies)
     assert "fitted to other documents and other systems." in printed
-    (line,) = [own for own in printed.splitlines() if own.startswith("quality  ")]
-    assert line.split()[1:4] == ["4", "of", "5"]  # a fold is not fitted to all
     assert "quality: no verdict on reffree@news (needs 6 documents, got 5), " in printed
-    fit = json.loads((out / "learning_curve.json").read_text())[0]
+    (fit,) = settings_of(out)["held_out"].values()
     assert fit["others"]["density"] < 0
     assert fit["differences"]["-density"]["value"] == pytest.approx(
         fit["cross_validated"] + fit["others"]["density"]
@@ -90,14 +86,7 @@ def test_systems_are_left_out_where_there_are_ten(on_ratings):
 
 def test_fit_that_is_worse_is_called_so():
     interval = Interval(value=-0.19, low=-0.37, high=-0.03, method="bootstrap-documents")
-    fit = RatedFit(
-        aspect="flow",
-        n_documents=9,
-        n_fitted=7,
-        cross_validated=0.1,
-        others={},
-        differences={"density": interval},
-    )
+    fit = SimpleNamespace(aspect="flow", differences={"density": interval})
     assert verdict(fit) == "flow: worse than density (-0.190 [-0.37, -0.03])"
 
 
@@ -114,7 +103,7 @@ def preferences(n=10):
     """Documents with a good and a bad summary each, which cannot be told by length."""
     return [
         {"document_id": row["document_id"], "source": row["source"], "candidate": text,
-         "label": label}
+         "label": label, "aspect": "style"}
         for row in news(n)
         for text, label in ((row["reference"], 1), ("zyx " * len(row["reference"].split()), 0))
     ]  # fmt: skip
@@ -125,21 +114,17 @@ def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, 
     assert status == 0
     lines = printed.out.splitlines()
     assert lines[2].startswith(
-        "overall: fitted to 10 preferences of 10 documents. It agrees with 10 of 10 preferences "
+        "style: fitted to 10 preferences of 10 documents. It agrees with 10 of 10 preferences "
         "that it had not seen; reffree@news"
     )
     assert "length 5, " in lines[2]  # all tied
     assert "cross-validated" in lines[2]
     assert not [line for line in lines if "accuracy" in line]
     assert lines[-2].startswith("Signature: ")
-    (told,) = json.loads((tmp_path / "s" / "scorer.json").read_text())["trained_on"]["preferences"]
+    (told,) = settings_of(tmp_path / "s")["trained_on"]["preferences"]
     assert (told["n_fitted"], told["n_right"], told["is_cross_validated"]) == (10, 10, True)
-
-
-def test_too_few_preferences_are_not_judged(on_table):
-    _, printed = on_table(preferences(2))
     said = "fitted to 2 preferences of 2 documents. That is too few documents to say"
-    assert said in printed.out
+    assert said in on_table(preferences(2), out="few")[1].out
 
 
 def test_preferences_with_split_are_judged_by_their_test_documents(on_table):
@@ -157,29 +142,27 @@ def test_preferences_with_split_are_judged_by_their_test_documents(on_table):
     assert "Left out: 1, no candidate." in printed.out
 
 
-# what is changed in every row, options, what is said
+# what is changed in every row, what is said
 REFUSED = [
-    pytest.param({"label": 1}, "nothing to compare in 6 training rows: a document", id="equal"),
-    pytest.param({"label": float("nan")}, "`label` must be finite and `weight` above 0", id="nan"),
-    pytest.param({"weight": 0}, "`weight` above 0, got 1 and 0 for document n0; leave", id="0"),
-    pytest.param({"label": [1]}, "`label`, `weight` and `number` must be numbers", id="list"),
-    pytest.param({"source": ["A b.", "C d."]}, "must have one source, got 2 for doc", id="two"),
-    pytest.param({"document_id": None}, "nothing to compare in 0 training rows", id="none"),
+    ({"label": 1}, "nothing to compare in 6 training rows: a document"),
+    ({"label": float("nan")}, "`label` must be finite and `weight` above 0"),
+    ({"label": [1]}, "`label`, `weight` and `number` must be numbers"),
+    ({"source": ["A b.", "C d."]}, "must have one source, got 2 for doc"),
+    ({"split": None}, "`split` must be train, validation or test, got None for document n0"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "message"), REFUSED)
 def test_rows_that_cannot_be_trained_on_are_refused(on_table, changed, message):
-    status, said = on_table([{**row, **changed} for row in preferences(3)])
+    rows = [{**row, **changed} for row in preferences(3)]
+    status, said = on_table(rows)
     assert (status, len(said.err.splitlines())) == (2, 1)
     assert message in said.err
 
 
-def test_table_that_contradicts_itself_or_has_a_curve_is_refused(on_table, tmp_path):
+def test_table_that_contradicts_itself_is_refused(on_table, tmp_path):
     worse = [{**row, "kind": "positive" if row["label"] == 0 else "swap"} for row in preferences(3)]
     assert "of a `positive` must be the highest of its document" in on_table(worse)[1].err
-    curve = on_table(preferences(), "--learning-curve", "3,5")[1].err
-    assert "`learning_curve` must be left out for a table with labels" in curve
     assert not (tmp_path / "s").exists()
 
 
@@ -193,9 +176,7 @@ def test_copies_of_an_article_count_as_one_document(on_ratings):
     twice, printed = on_ratings(*copies, out="twice")
     said = "Documents that count as one with another, for their source: 12."
     assert said in printed.splitlines()
-    figures = [
-        json.loads((folder / "learning_curve.json").read_text())[-1] for folder in (once, twice)
-    ]
+    figures = [list(settings_of(folder)["held_out"].values())[-1] for folder in (once, twice)]
     assert figures[1]["cross_validated"] == pytest.approx(figures[0]["cross_validated"], abs=1e-9)
     first, second = (own["differences"]["reffree@news"] for own in figures)
     assert (second["low"], second["high"]) == pytest.approx((first["low"], first["high"]), abs=1e-9)

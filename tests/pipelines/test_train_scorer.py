@@ -16,10 +16,8 @@ from pipelines import train as module
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
-from pipelines.training_folder import Machines
 from reffree.fitting import RECIPES
 from reffree.scorer import load_scorer
-from sms.encoders.vector_cache import VectorCache
 from tests.rare import run, wrong
 from tests.reffree.pair.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
@@ -69,6 +67,22 @@ def train(encoder, pairs, tmp_path):
     return call
 
 
+@pytest.fixture
+def judged(tmp_path):
+    """Run `assay evaluate` and return its figures."""
+
+    def call(*arguments):
+        path = tmp_path / "figures.json"
+        assert run(["evaluate", *map(str, arguments), "--json", str(path), "--quiet"]) == 0
+        return json.loads(path.read_text())
+
+    return call
+
+
+def settings_of(folder):
+    return json.loads((folder / "scorer.json").read_text())
+
+
 def weights_of(folder):
     return load_scorer(folder)._pairs._model.state_dict()
 
@@ -105,19 +119,15 @@ def stories(tmp_path):
     return written(tmp_path / "stories.parquet", news())
 
 
-def test_default_is_a_head_for_each_aspect(stories, tmp_path, capsys):
+def test_default_is_a_head_for_each_aspect(stories, judged, tmp_path, capsys):
     assert run(["train", str(stories), "--out", str(tmp_path / "scorer"), "--quiet"]) == 0
-    settings = json.loads((tmp_path / "scorer" / "scorer.json").read_text())
+    settings = settings_of(tmp_path / "scorer")
     assert "|heads:coherence+consistency+fluency+relevance|" in settings["signature"]
     assert settings["trained_on"]["negatives"]["positives"] == ["reference", "lead", "extract"]
     assert settings["held_out"]["consistency: exchange"]["accuracy"] is None
     assert [path.name for path in (tmp_path / "scorer").iterdir()] == ["scorer.json"]
-    printed = capsys.readouterr().out
-    assert "relevance: cross-pair" in printed
-    figures = tmp_path / "figures.json"
-    judged = ["evaluate", f"{tmp_path}/scorer.fluency", str(stories), "--negatives", "swap"]
-    assert run([*judged, "--json", str(figures), "--quiet"]) == 0
-    (result,) = json.loads(figures.read_text())
+    assert "relevance: cross-pair" in capsys.readouterr().out
+    (result,) = judged(f"{tmp_path}/scorer.fluency", stories, "--negatives", "swap")
     assert set(result["kinds"]) == {"swap"}
 
 
@@ -130,7 +140,7 @@ def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
     assert run([*given, "--dev-ratings", str(people)]) == 0
     printed = capsys.readouterr().out
     assert "Tried 4 recipes on the development set (rank correlation inside documents" in printed
-    tried = json.loads((tmp_path / "s" / "scorer.json").read_text())["trained_on"]["recipes"]
+    tried = settings_of(tmp_path / "s")["trained_on"]["recipes"]
     assert set(tried) == set(RECIPES)
     assert list(tried.values()) == sorted(tried.values(), reverse=True)
     scorer = load_scorer(tmp_path / "s")
@@ -168,26 +178,9 @@ def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):
     assert run(["negatives", str(stories), "--out", str(table), "--quiet"]) == 0
     for out, corpus in (("a", stories), ("b", table)):
         assert run(["train", str(corpus), "--out", str(tmp_path / out), "--quiet"]) == 0
-    first, second = (json.loads((tmp_path / out / "scorer.json").read_text()) for out in ("a", "b"))
+    first, second = (settings_of(tmp_path / out) for out in ("a", "b"))
     assert first["model"] == second["model"]
     assert first["held_out"] == second["held_out"]
-
-
-def test_own_preferences_train_a_head_of_their_own(stories, tmp_path):
-    rows = [
-        {"document_id": row["document_id"], "source": row["source"], "candidate": text,
-         "label": label, "aspect": "style", "split": "train"}
-        for row in news()
-        for text, label in ((row["reference"], 3), ("Odd words here.", 1), (row["source"], 2))
-    ]  # fmt: skip
-    table = tmp_path / "own.jsonl"
-    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert run(["train", str(table), "--out", str(tmp_path / "s"), "--quiet"]) == 0
-    scorer = load_scorer(tmp_path / "s")
-    assert scorer.heads == ("style",)
-    texts = [row["candidate"] for row in rows[:3]]
-    best, worst, middle = scorer.score([rows[0]["source"]] * 3, texts).scores
-    assert best > middle > worst
 
 
 def test_metrics_of_the_configuration_become_features(stories, tmp_path, capsys):
@@ -197,7 +190,7 @@ def test_metrics_of_the_configuration_become_features(stories, tmp_path, capsys)
     )
     given = ["train", str(stories), "--out", str(out), "--config", str(config), "--quiet"]
     assert run(given) == 0
-    features = json.loads((out / "scorer.json").read_text())["model"]["features"]
+    features = settings_of(out)["model"]["features"]
     assert features["names"][-1] == "pair@nli"
     assert features["paths"] == {"pair@nli": str(tmp_path / "nli")}
     config.write_text('metrics = ["pair@nli"]\nmodels.nli = "s3://bucket/nli"\n')
@@ -221,7 +214,6 @@ def rated(n=12):
 # settings, what is wrong with them for the scorer
 NOT_READ = [
     ({"max_pieces": 8}, "`max_pieces` is not for the scorer features; leave it out"),
-    ({"workers": 2}, "`workers` is not for the scorer features"),
     ({"scorer": "word", "max_pieces": 8}, "`max_pieces` is not for the scorer word"),
     (
         {"scorer": "sentence", "head": "cnn", "dropout": 0.5},
@@ -259,61 +251,47 @@ def test_recipes_follow_from_the_settings():
 
 def test_another_device_or_precision_does_not_go_on(pairs):
     inputs = with_content(list_inputs([str(pairs)]))
-    recipes = [
-        TrainSettings(out="o", scorer="bert", precision=p).recipe() for p in ("fp32", "bf16")
+    asked = [
+        TrainSettings(out="o", scorer="bert", precision=precision, **machines)
+        for precision in ("fp32", "bf16")
+        for machines in ({"device": "cpu"}, {"gpus_per_worker": 1.0})
     ]
-    machines = [Machines(device="cpu"), Machines(gpus_per_worker=1.0)]
-    prints = {
-        train_fingerprint(inputs, recipe, machine) for recipe in recipes for machine in machines
-    }
-    assert len(prints) == 4
+    assert len({train_fingerprint(inputs, one.recipe(), one) for one in asked}) == 4
 
 
-def test_trained_folder_can_be_loaded_and_judged(train, pairs, tmp_path, capsys):
+def test_trained_folder_can_be_loaded_and_judged(train, pairs, judged, capsys):
     status, folder = train("--negatives", "cross-pair,add,delete,replace")
     assert status == 0
     assert "scorer:bert" in capsys.readouterr().out
-    settings = json.loads((folder / "scorer.json").read_text())
+    settings = settings_of(folder)
     assert sum(settings["trained_on"]["pairs"].values()) == N
     assert set(settings["held_out"]) == {"cross-pair", "add", "delete", "replace"}
     assert {"accuracy", "auc", "mse", "pearson"} <= set(settings["held_out"]["add"])
     assert [path.name for path in (folder / "training").iterdir()] == ["metrics.jsonl"]
-    figures = tmp_path / "figures.json"
-    arguments = ["evaluate", str(folder), str(pairs), "--json", str(figures), "--quiet"]
-    assert run(arguments) == 0
-    (result,) = json.loads(figures.read_text())
+    (result,) = judged(folder, pairs)
     for kind, held_out in settings["held_out"].items():
         assert result["kinds"][kind] == pytest.approx(held_out, abs=1e-6)
-    assert {"score~length", "score~density", "score~label|traits"} <= set(result["confounders"])
 
 
-def test_calibrated_unless_asked_otherwise(train, pairs, tmp_path):
-    _, plain = train("--no-calibration", "--negatives", "cross-pair", out="plain")
-    status, folder = train("--negatives", "cross-pair")
-    assert status == 0
-    settings = json.loads((folder / "scorer.json").read_text())
-    scale, shift = settings["trained_on"]["calibration"].values()
+def test_calibrated_unless_asked_otherwise(train):
+    _, plain = train("--no-calibration", out="plain")
+    _, folder = train()
+    scale, shift = settings_of(folder)["trained_on"]["calibration"].values()
     assert (scale, shift) != (1.0, 0.0)
-    rows = rows_of(3, prefix="x")
-    texts = [row["source"] for row in rows], [row["reference"] for row in rows]
-    bare = logit(load_scorer(plain).score(*texts).scores)
-    assert logit(load_scorer(folder).score(*texts).scores) == pytest.approx(
-        scale * bare + shift, abs=1e-5
-    )
-    assert "calibration" not in json.loads((plain / "scorer.json").read_text())["trained_on"]
+    texts = [[row[name] for row in rows_of(3, prefix="x")] for name in ("source", "reference")]
+    bare, found = (logit(load_scorer(one).score(*texts).scores) for one in (plain, folder))
+    assert found == pytest.approx(scale * bare + shift, abs=1e-5)
+    assert "calibration" not in settings_of(plain)["trained_on"]
     assert load_scorer(plain).signature != load_scorer(folder).signature
 
 
-def test_matrix_of_domains(train, pairs, tmp_path, capsys):
+def test_matrix_of_domains(train, pairs, judged, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair,add")
     (tmp_path / "other").mkdir()
     other = written(tmp_path / "other" / "pairs.parquet", rows_of(30, prefix="e"))
     _, second = train("--negatives", "add", "--seed", 1, out="second")
     capsys.readouterr()
-    arguments = ["evaluate", str(folder), str(pairs), str(other), "--also", str(second), "--quiet"]
-    figures = tmp_path / "figures.json"
-    assert run([*arguments, "--json", str(figures)]) == 0
-    results = json.loads(figures.read_text())
+    results = judged(folder, pairs, other, "--also", second)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     accuracies = [f"{result['kinds']['cross-pair']['accuracy']:.3f}" for result in results[:2]]
     # files of one name are told apart
@@ -322,26 +300,6 @@ def test_matrix_of_domains(train, pairs, tmp_path, capsys):
     assert lines[2] == [str(second), "–", "–"]
     line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), str(pairs)]), None))
     assert "the files of pairs must have different names" in line
-
-
-def test_pair_that_repeats_counts_once(train, tmp_path, capsys):
-    _, once = train()
-    corpus = written(tmp_path / "twice.parquet", [*rows_of(N), *rows_of(N)])
-    _, twice = train(out="twice", corpus=corpus)
-    first, second = (
-        json.loads((folder / "scorer.json").read_text())["trained_on"] for folder in (once, twice)
-    )
-    assert first["pairs"] == second["pairs"]
-    assert second["left_out"] == {"pair repeated, used once": N}
-    assert weights_of(once).keys() == weights_of(twice).keys()
-    for name, weights in weights_of(once).items():
-        assert torch.equal(weights, weights_of(twice)[name])
-    capsys.readouterr()
-    assert run(["evaluate", str(twice), str(corpus), "--quiet"]) == 0
-    judged = capsys.readouterr().out
-    n_test = second["pairs"]["test"]
-    assert f"on twice, {n_test} pairs" in judged
-    assert f"Left out: {n_test} pair repeated, used once." in judged
 
 
 def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
@@ -357,7 +315,6 @@ def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
 
 
 def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, capsys):
-    _, whole = train(out="whole")
     learn = module.learn
 
     def interrupted(*arguments, **options):
@@ -378,70 +335,31 @@ def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, ca
     assert "other data, options" in wrong(capsys, other)
     status, stopped = train(*options, out="stopped")
     assert status == 0
-    first, second, third = map(weights_of, (whole, expected, stopped))
-    assert all(torch.equal(second[name], third[name]) for name in second)
+    first, second = map(weights_of, (expected, stopped))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_sentence_scorer_and_vectors_that_are_kept(train, pairs, tmp_path, monkeypatch):
+def test_sentence_scorers_are_judged_together_as_alone(train, pairs, judged):
     options = ("--scorer", "sentence", "--head", "lstm", "--negatives", "cross-pair")
     folders = [train(*options, "--seed", seed, out=f"of-{seed}")[1] for seed in (0, 1)]
-    model = json.loads((folders[0] / "scorer.json").read_text())["model"]
+    model = settings_of(folders[0])["model"]
     assert (model["document_length"], model["summary_length"]) == (2, 1)
     assert not (folders[0] / "training" / "embeddings").exists()
-
-    def figures(*arguments):
-        path = tmp_path / "figures.json"
-        assert run(["evaluate", *map(str, arguments), "--json", str(path), "--quiet"]) == 0
-        return json.loads(path.read_text())
-
-    alone = [result for folder in folders for result in figures(folder, pairs)]
-    assert figures(folders[0], pairs, "--also", folders[1]) == alone
-    kept = ("--embedding-cache", tmp_path / "kept")
-    assert figures(folders[0], pairs, "--also", folders[1], *kept) == alone  # writes the vectors
-    monkeypatch.setattr(VectorCache, "write", None)
-    assert figures(folders[0], pairs, "--also", folders[1], *kept) == alone  # reads them
-
-
-def test_learning_curve_of_nested_samples(train, tmp_path, monkeypatch, capsys):
-    options = ("--learning-curve", "6,12", "--negatives", "cross-pair,add")
-    status, folder = train(*options)
-    assert status == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines[:3]] == ["documents", "6", "12"]
-    small, large = json.loads((folder / "learning_curve.json").read_text())
-    assert (small["n_documents"], large["n_documents"]) == (small["n_pairs"], large["n_pairs"])
-    assert small["kinds"]["add"]["n"] == large["kinds"]["add"]["n"]  # the same test documents
-    assert lines[2][-1] == f"{large['kinds']['add']['pearson']:.3f}"
-    assert load_scorer(folder / "6-documents").settings["trained_on"]["pairs"]["train"] == 6
-    assert "must not have a trained scorer yet" in wrong(
-        capsys, train("--negatives", "add", out="scorer/6-documents")
-    )
-    # Going on trains nothing again that is there.
-    monkeypatch.setattr(module, "learn", None)
-    assert train(*options)[0] == 0
-    capsys.readouterr()
-    line = wrong(capsys, train(*options, "--seed", 7))
-    assert "a curve goes on only with the same data and options" in line
+    alone = [result for folder in folders for result in judged(folder, pairs)]
+    assert judged(folders[0], pairs, "--also", folders[1]) == alone
 
 
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
-        (("--loss", "rmse"), "`loss` must be one of bce, mse"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
         (("--negatives", "sentence-shuffle"), "must give some for every side"),
         (("--limit", "2"), "every side must have pairs"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295, got 18446744073709551616"),
         (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),
-        (("--embedding-cache", "s3://b/kept"), "`embedding_cache` must be a folder, got s3://b/k"),
         (("--scorer", "word", "--encoder", "st:x"), "must have vectors of words for the scorer w"),
-        (("--learning-curve", "6,6"), "must be two or more different numbers"),
-        (
-            ("--learning-curve", "6,4000"),
-            "`training_documents` must be from 1 to what there are, ",
-        ),
+        (("--learning-curve", "6,12"), "`learning_curve` belongs to `ratings`; give both"),
     ],
 )
 def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):
@@ -452,7 +370,7 @@ def test_wrong_request_leaves_nothing(options, rule, train, capsys, tmp_path):
 def test_workers_without_ray_train_rejected(train, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray.train", None)
     monkeypatch.setattr(
-        "pipelines.train_on_ray.call_apart", lambda function, *given, **_: function(*given, print)
+        "pipelines.training_runs.call_apart", lambda function, *given, **_: function(*given, print)
     )
     line = wrong(capsys, train("--workers", 2))
     assert "`--workers` needs Ray Train; pip install 'assay[train]'" in line

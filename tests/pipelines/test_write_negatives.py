@@ -72,14 +72,22 @@ def check_no_leak(table):
         assert keys.unique()[column].is_unique().all()
 
 
-def test_written_rows(call):
-    options = ("--kinds", KINDS, "--rate", "0..0.5", "--per-positive", 2, "--seed", 5)
+def test_written_rows(call, capsys):
+    options = ("--kinds", KINDS, "--seed", 5)
     status, out = call(rows_of(100), *options)
     assert status == 0
     assert pq.read_schema(out).remove_metadata() == SCHEMA
-    assert json.loads(pq.read_schema(out).metadata[b"assay.negatives"])["per_positive"] == 2
+    assert json.loads(pq.read_schema(out).metadata[b"assay.negatives"])["seed"] == 5
     table = pl.read_parquet(out)
-    assert Counter(table["kind"]) == {"positive": 100, **dict.fromkeys(KINDS.split(","), 200)}
+    counts = Counter(table["kind"])
+    empty = 100 - counts["delete"]  # where a full stop alone was left
+    assert 0 < empty < 10
+    assert f"Left out: {empty}, delete: empty." in capsys.readouterr().out
+    assert counts == {
+        "positive": 100,
+        **dict.fromkeys(KINDS.split(","), 100),
+        "delete": 100 - empty,
+    }
     assert table["label"].is_between(0, 1).all()
     assert (table.filter(kind="positive")["label"] == 1).all()
     assert (table.filter(kind="cross-pair")["label"] == 0).all()
@@ -89,16 +97,14 @@ def test_written_rows(call):
     check_no_leak(table)
 
 
-def test_same_rows_in_any_order_and_of_one_side_alone(negatives):
+def test_same_rows_in_any_order(negatives):
     rows = rows_of(60)
     table = negatives(rows, "--kinds", KINDS)
     assert table.equals(negatives(rows[30:] + rows[:30][::-1], "--kinds", KINDS))
-    part = negatives(rows, "--kinds", KINDS, "--split", "test")
-    assert part.equals(table.filter(split="test"))
 
 
 def test_added_words_come_from_training_references(negatives):
-    table = negatives(rows_of(100), "--kinds", "add,replace", "--rate", "0.5..1")
+    table = negatives(rows_of(100), "--kinds", "add,replace")
     training = table.filter(kind="positive", split="train")["candidate"]
     known = set().union(*map(words_of, training))
     references = {row["document_id"]: words_of(row["reference"]) for row in rows_of(100)}
@@ -147,14 +153,12 @@ def test_split_anew_ignores_the_column(negatives):
 
 
 def test_mixture_and_balance(negatives):
-    options = ("--kinds", "add=3,delete=1", "--rate", "0..0.5", "--per-positive", "4")
-    counts = Counter(negatives(rows_of(60), *options)["kind"])
-    assert counts["positive"] == 60
-    assert counts["add"] + counts["delete"] == 240
-    assert counts["add"] > 2 * counts["delete"]
-    counts = Counter(negatives(rows_of(60), "--preset", "bao2020", "--rate", "0..0.5")["kind"])
-    four = dict.fromkeys(("cross-pair", "add", "delete", "replace"), 60)
-    assert counts == {"positive": 240} | four
+    counts = Counter(negatives(rows_of(60), "--kinds", "add=3,delete=1")["kind"])
+    assert counts["positive"] == 60 > 2 * counts["delete"]
+    assert 55 <= counts["add"] + counts["delete"] <= 60
+    counts = Counter(negatives(rows_of(60), "--preset", "bao2020")["kind"])
+    four = dict.fromkeys(("cross-pair", "add", "replace"), 60)
+    assert counts == {"positive": 180 + counts["delete"], "delete": counts["delete"], **four}
 
 
 def test_rows_that_give_no_pair_are_reported(negatives, capsys):
@@ -186,9 +190,6 @@ def test_other_formats_and_names(negatives, tmp_path):
     [
         (("--kinds", "ad"), "unknown kind of negative `ad`; did you mean `add`?"),
         (("--kinds", "add=1,delete"), "has a weight, all must have one, got `delete`"),
-        (("--kinds", "add=1, add=2"), "must be named once, got `add` twice"),
-        (("--rate", "0.5"), "`rate` must be LOW..HIGH with 0 <= LOW <= HIGH <= 1, got `0.5`"),
-        (("--rate", "0.5..0.1"), "`rate` must be LOW..HIGH"),
         (("--columns", "source=article"), "column `article` is missing"),
         (("--columns", "split=fold"), "column `fold` must be in every file"),
         (("--limit", "0"), "`limit` must be at least 1, got 0"),
@@ -207,12 +208,6 @@ def test_one_class_only_says_why(call, capsys):
     assert not out.exists()
 
 
-def test_file_that_exists_is_not_replaced(call, capsys, tmp_path):
-    (tmp_path / "out.parquet").write_bytes(b"mine")
-    assert "`--out` must not exist yet" in wrong(capsys, call(rows_of(30)))
-    assert (tmp_path / "out.parquet").read_bytes() == b"mine"
-
-
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "fewest_exchanged"), [("cnndm", 0.99), ("scitldr", 0.9), ("pubmed", 0.99)]
@@ -226,17 +221,3 @@ def test_real_pairs(negatives, data_dir, name, fewest_exchanged):
     assert made["cross-pair"] == made["add"] == made["repeat"] == made["positive"]
     assert made["exchange"] > fewest_exchanged * made["positive"]
     assert made["unimportant"] > 0.95 * made["positive"]
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_hard_cross_pairs_are_nearer_than_random_ones(negatives, data_dir):
-    kinds = ("--kinds", "cross-pair,cross-pair-hard")
-    table = negatives(data_dir / "cnndm_pairs.parquet", *kinds, "--limit", 400)
-
-    def shared(kind):
-        rows = table.filter(kind=kind).select("source", "candidate").rows()
-        words = [(words_of(source), words_of(candidate)) for source, candidate in rows]
-        return sum(len(own & theirs) / len(theirs) for own, theirs in words) / len(rows)
-
-    assert shared("cross-pair-hard") > 1.05 * shared("cross-pair")

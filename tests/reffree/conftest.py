@@ -44,7 +44,7 @@ def rng():
 def model_config(**changes):
     """A configuration: of `bert`, but for what is said."""
     plain = {
-        "scorer": "bert", "encoder": "minilm", "head": "fc", "max_pieces": 512, "frozen_layers": 0,
+        "scorer": "bert", "encoder": "minilm", "head": "fc", "max_pieces": 512,
         "is_calibrated": False,
     }  # fmt: skip
     return ModelConfig(**plain | changes)

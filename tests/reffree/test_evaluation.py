@@ -1,10 +1,9 @@
-"""Figures of a scorer: by hand and against scikit-learn and scipy."""
+"""Figures of a scorer: by hand."""
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from reffree.evaluation import Judged, confounders, partial_pearson, pearson
+from reffree.evaluation import Judged, calibration_error, pearson
 
 
 def judged(rows):
@@ -47,29 +46,11 @@ def test_examples_without_a_score_are_left_out():
         ("cross-pair", 2, 0.0, 0.3),
     ]
     assert judged(rows + unseen).by_kind() == judged(rows).by_kind()
-    scores, labels = np.array([0.1, 0.5, 0.2]), np.array([0.0, 1.0, 1.0])
-    traits = {"length": np.array([3.0, 1.0, 2.0])}
-    assert confounders(
-        np.append(scores, np.nan), np.append(labels, 1), {"length": np.array([3.0, 1.0, 2.0, 9.0])}
-    ) == confounders(scores, labels, traits)
-    assert set(confounders(scores[:0], labels[:0], {"length": scores[:0]}).values()) == {None}
 
 
-def test_partial_correlation_matches_the_textbook():
-    rng = np.random.default_rng(1)
-    z = rng.normal(size=50)
-    x, y = z + rng.normal(size=50), z + rng.normal(size=50)
-    xy, xz, yz = (stats.pearsonr(*pair)[0] for pair in ((x, y), (x, z), (y, z)))
-    expected = (xy - xz * yz) / np.sqrt((1 - xz**2) * (1 - yz**2))
-    assert partial_pearson(x, y, z[:, None]) == pytest.approx(expected, abs=1e-12)
-
-
-def test_nothing_is_left_of_a_score_that_is_length():
-    rng = np.random.default_rng(2)
-    length, labels = rng.integers(10, 90, size=40).astype(float), rng.random(40)
-    found = confounders(length / 100, labels, {"length": length, "density": rng.random(40)})
-    assert found["score~length"] == pytest.approx(1)
-    assert found["score~label|traits"] is None
+def test_calibration_error_by_hand():
+    scores, labels = np.array([0.15, 0.15, 0.95]), np.array([0.0, 1.0, 1.0])
+    assert calibration_error(scores, labels) == pytest.approx(0.25)
 
 
 def test_constant_has_no_correlation():

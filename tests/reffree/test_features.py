@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from reffree.copying import components, fit_shares
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
-from reffree.matching import best_sentences, share_linked
+from reffree.matching import best_sentences, components, fit_shares, share_linked
 from sms.ragged import Ragged
 
 SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."
@@ -65,8 +64,8 @@ def test_pair_does_not_change_with_the_others():
 
 
 def test_text_without_words_has_no_features():
-    found = PairFeatures(FeatureConfig()).of_words([SOURCE, "...", SOURCE], ["", "a cat", "a cat"])
-    assert np.isnan(found).all(axis=1).tolist() == [True, True, False]
+    found = PairFeatures(FeatureConfig()).read([SOURCE, "...", SOURCE], ["", "a cat", "a cat"])
+    assert np.isnan(found.values).all(axis=1).tolist() == [True, True, False]
 
 
 def test_best_sentences_match_sets(rng):
@@ -121,7 +120,7 @@ def test_least_sentence_is_the_one_that_the_feature_is_about(rng, name):
     place = list(WORD_FEATURES).index(name)
 
     def least(sentences):
-        return features.of_words([source], [" ".join(sentences)])[0, place]
+        return features.read([source], [" ".join(sentences)]).values[0, place]
 
     n_other_alone = 0
     for _ in range(20):

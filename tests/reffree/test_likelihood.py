@@ -21,7 +21,6 @@ CONTEXTS = [
 ]
 TEXTS = ["A cat sat.", "The dog slept by the fire, and nobody woke it up.", "Bridges", "It’s 5 €."]
 PAIRS = [(context, text) for context in CONTEXTS for text in TEXTS]
-CAUSAL = ("llama", "gpt2", "opt", "mistral")
 ATOL = 1e-5
 
 
@@ -65,13 +64,10 @@ def plain_loop(folder, pairs, before="", between="\nTL;DR:", most=None):
     return found
 
 
-def rows_of(found):
-    return [found.log_p[row] for row in range(len(found.log_p))]
-
-
 def scored(model, pairs=PAIRS):
     """Return the log-probabilities of every text's tokens."""
-    return rows_of(model.log_probabilities(*zip(*pairs, strict=True)))
+    found = model.log_probabilities(*zip(*pairs, strict=True)).log_p
+    return [found[row] for row in range(len(found))]
 
 
 def assert_equal(found, expected):
@@ -80,7 +76,7 @@ def assert_equal(found, expected):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=ATOL)
 
 
-@pytest.mark.parametrize("kind", [*CAUSAL, "bart", "t5"])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "opt", "mistral", "bart", "t5"])
 def test_log_probabilities_match_a_plain_loop(kind, folders):
     model = LanguageModel.load(folders(kind))
     between = "" if kind in ("bart", "t5") else "\nTL;DR:"
@@ -90,9 +86,8 @@ def test_log_probabilities_match_a_plain_loop(kind, folders):
 
 def test_prompt_before_and_between_matches_a_plain_loop(folders):
     settings = LikelihoodSettings(prompt="Read this: {context}\n\nIn short: {text}")
-    model = LanguageModel.load(folders("llama"), settings)
     expected = plain_loop(folders("llama"), PAIRS, "Read this: ", "\n\nIn short:")
-    assert_equal(scored(model), expected)
+    assert_equal(scored(LanguageModel.load(folders("llama"), settings)), expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bart"])
@@ -112,6 +107,9 @@ def test_text_with_a_mark_is_not_scored_where_the_prompt_has_one(folders):
     assert found.reasons == {1: "context:cannot_be_split", 2: "text:cannot_be_split"}
     (expected,) = plain_loop(folders("llama"), [("A dog.", TEXTS[0])], "Read: ", "</s>In short:")
     np.testing.assert_allclose(found.log_p[0], expected, rtol=0, atol=ATOL)
+    assert found.log_p.lengths[1:].tolist() == [0, 0]
+    odd = LanguageModel.load(folders("llama")).log_probabilities(["\ud800"], [TEXTS[0]])
+    assert odd.reasons == {0: "context:cannot_be_split"}
 
 
 @pytest.mark.parametrize("kind", ["llama", "bart"])
@@ -125,10 +123,13 @@ def test_order_duplicates_and_batches_change_nothing(kind, folders):
     assert model.state() == {"texts": 2 * len(PAIRS), "computed": len(PAIRS), "cut": 0}
 
 
-def test_models_of_one_folder_are_loaded_once_and_remember(folders):
+def test_metrics_of_one_folder_share_the_model_and_remember(folders):
     first = LanguageModel.load(folders("llama"))
     second = LanguageModel.load(folders("llama"), LikelihoodSettings(value="sum"))
-    assert first._pretrained.model is second._pretrained.model
+    table = {"model": "generator", "template": "{document} {summary}", "positive": "cat"}
+    asked = PairModel(str(folders("llama")), table)
+    assert first._pretrained is second._pretrained is asked._answerer.pretrained
+    assert LanguageModel.load(folders("gpt2"))._pretrained is not first._pretrained
     assert_equal(scored(second), scored(first))
     assert first.state()["computed"] + second.state()["computed"] == len(PAIRS)
 
@@ -139,14 +140,6 @@ def test_log_probabilities_outlive_the_run(folders, tmp_path):
     later = LanguageModel.load(folders("llama"), LikelihoodSettings(pmi=True), runtime=runtime)
     assert [row.tolist() for row in scored(later)] == [row.tolist() for row in before]
     assert later.state()["computed"] == 0
-
-
-def test_likelihood_and_pair_share_a_model(folders):
-    table = {"model": "generator", "template": "{document} {summary}", "positive": "cat"}
-    asked, likely = PairModel(str(folders("llama")), table), LanguageModel.load(folders("llama"))
-    assert asked._answerer.pretrained is likely._pretrained
-    again = LanguageModel.load(folders("gpt2"))
-    assert again._pretrained is not likely._pretrained
 
 
 def test_changed_folder_is_loaded_again(folders, tmp_path):
@@ -205,15 +198,6 @@ def test_nothing_before_a_text_is_the_prompt_alone(folders):
     bare = LanguageModel.load(folders("llama"), LikelihoodSettings(prompt="{context} {text}"))
     expected = plain_loop(folders("llama"), nothing, before="<s>", between="")
     assert_equal(scored(bare, nothing), expected)
-
-
-def test_text_that_cannot_be_split_has_a_reason(folders):
-    model = LanguageModel.load(folders("llama"))
-    bad = "\ud800"
-    found = model.log_probabilities([CONTEXTS[0], bad, CONTEXTS[0]], [TEXTS[0], TEXTS[0], bad])
-    assert found.reasons == {1: "context:cannot_be_split", 2: "text:cannot_be_split"}
-    assert found.log_p.lengths[1:].tolist() == [0, 0]
-    assert found.log_p.lengths[0] > 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Scorers of features: weights against scikit-learn, comparisons by hand, folders."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,31 +10,24 @@ from reffree.aspects import (
     ALL_KINDS,
     COMPOSED_OF_HEAD,
     DIRECTIONS,
-    FEATURES_OF_HEAD,
     KINDS_OF_HEAD,
     POSITIVES_OF_HEADS,
+    comparisons_of,
     directions_of,
+    rated_comparisons,
 )
-from reffree.comparisons import comparisons_of, rated_comparisons
 from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig
-from reffree.fitting import (
-    DEFAULT_RECIPE,
-    LinearRecipe,
-    fit_recipe,
-    fit_scorer,
-    judge_heads,
-    texts_of,
-)
+from reffree.fitting import LinearRecipe, fit_heads, fit_scorer, judge_heads, texts_of
 from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
-from reffree.negatives import KINDS, NegativesConfig
-from reffree.positives import POSITIVES
+from reffree.negatives import KINDS, POSITIVES, NegativesConfig
 from reffree.scorer import LearnedScorer, load_scorer
 from reffree.scorer_folder import save_linear
 from sms.reward import Reward
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
+THREE = FeatureConfig(names=("length", "density", "order"))
 
 
 def example(kind, label, *, document="d", base="reference", **more):
@@ -67,13 +61,10 @@ def test_aspect_and_weight_of_a_row_win():
     assert found["mine"].weights.tolist() == [3.0]
 
 
-def test_without_a_positive_all_are_compared_by_their_labels():
+def test_without_a_positive_all_are_compared_by_their_labels_inside_documents():
     rows = [example("", label) for label in (2.0, 1.0, 2.0)]
     (own,) = comparisons_of(rows, TABLE).values()
     assert list(zip(own.better, own.worse, strict=True)) == [(0, 1), (2, 1)]
-
-
-def test_rated_candidates_are_compared_inside_documents():
     found = rated_comparisons(np.array([0, 0, 0, 1, 1]), np.array([3.0, 1.0, 3.0, 2.0, np.nan]))
     assert list(zip(found.better, found.worse, strict=True)) == [(0, 1), (2, 1)]
 
@@ -93,8 +84,7 @@ def drawn(n=600, seed=0):
 
 
 def test_weights_are_found_again():
-    values, compared = drawn()
-    np.testing.assert_allclose(fit_weights(values, compared), [1.5, -1.0, 0.0], atol=0.2)
+    np.testing.assert_allclose(fit_weights(*drawn()), [1.5, -1.0, 0.0], atol=0.2)
 
 
 def test_weights_are_at_the_optimum():
@@ -109,7 +99,7 @@ def test_weights_are_at_the_optimum():
 
 def test_scores_are_standardised_and_contributions_add_up():
     values, compared = drawn()
-    model = fit_linear(FeatureConfig(names=("length", "density", "order")), values, {"a": compared})
+    model = fit_linear(THREE, values, {"a": compared})
     scores = model.scores(values)[:, 0]
     assert scores.mean() == pytest.approx(0, abs=1e-9)
     assert scores.std() == pytest.approx(1)
@@ -123,16 +113,14 @@ def test_scores_are_standardised_and_contributions_add_up():
 
 def test_feature_that_would_count_the_wrong_way_counts_nothing():
     values, compared = drawn()
-    config = FeatureConfig(names=("length", "density", "order"))
 
     def weights(**directions):
-        model = fit_linear(config, values, {"a": compared}, {"a": directions})
+        model = fit_linear(THREE, values, {"a": compared}, {"a": directions})
         return np.array(model.heads["a"].weights)
 
     free = weights(length=0, density=0, order=0)
-    np.testing.assert_array_equal(
-        free, fit_linear(config, values, {"a": compared}).heads["a"].weights
-    )
+    plain = fit_linear(THREE, values, {"a": compared}).heads["a"].weights
+    np.testing.assert_array_equal(free, plain)
     assert free[0] > 0 > free[1]
     np.testing.assert_array_equal(weights(length=1, density=-1, order=0), free)
     alone = weights(length=1, density=1, order=0)
@@ -143,18 +131,19 @@ def test_feature_that_would_count_the_wrong_way_counts_nothing():
 
 def test_composed_feature_spreads_as_much_as_what_is_fitted():
     values, compared = drawn()
-    config = FeatureConfig(names=("length", "density", "order"))
-    heads = {"length": 0, "density": 0}
-    fitted = np.array(fit_linear(config, values, {"a": compared}, {"a": heads}).heads["a"].weights)
-    model = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
+
+    def fitted(*composed):
+        read = {"length": 0, "density": 0}
+        return fit_linear(THREE, values, {"a": compared}, {"a": read}, {"a": composed})
+
+    plain, model = np.array(fitted().heads["a"].weights), fitted("order")
     weights = np.array(model.heads["a"].weights)
-    np.testing.assert_array_equal(weights[:2], fitted[:2])
-    assert fitted[2] == 0
+    np.testing.assert_array_equal(weights[:2], plain[:2])
+    assert plain[2] == 0
     good = model.scaled(values)[compared.better]
-    assert (good[:, 2] * weights[2]).std() == pytest.approx((good @ fitted).std())
+    assert (good[:, 2] * weights[2]).std() == pytest.approx((good @ plain).std())
     values[:, 2] = 1.0  # tells nothing apart
-    same = fit_linear(config, values, {"a": compared}, {"a": heads}, {"a": ["order"]})
-    assert same.heads["a"].weights[2] == 0
+    assert fitted("order").heads["a"].weights[2] == 0
 
 
 @pytest.mark.parametrize("metrics", [(), ("sms:source",)])
@@ -167,7 +156,7 @@ def test_coherence_reads_metrics_or_the_copy_model_as_equal_parts(metrics):
         for kind in ("positive", "repeat")
     ]
     values = rng.random((40, len(config.names)))
-    model = fit_recipe(DEFAULT_RECIPE, rows, values, config)
+    model = fit_heads(rows, values, config)
     weights = dict(zip(config.names, model.heads["coherence"].weights, strict=True))
     read = {name for name in ("copy_mean", *metrics) if weights[name] > 0}
     assert read == set(metrics or ("copy_mean",))
@@ -175,50 +164,40 @@ def test_coherence_reads_metrics_or_the_copy_model_as_equal_parts(metrics):
 
 def test_one_document_rejected():
     values, compared = drawn(10)
-    alone = Comparisons(
-        better=compared.better, worse=compared.worse, weights=compared.weights,
-        groups=np.zeros(10, dtype=np.int64),
-    )  # fmt: skip
+    alone = replace(compared, groups=np.zeros(10, dtype=np.int64))
     with pytest.raises(ValueError, match=r"head `a` must have .* at least 2 documents, got 1; add"):
-        fit_linear(FeatureConfig(names=("length", "density", "order")), values, {"a": alone})
+        fit_linear(THREE, values, {"a": alone})
 
 
-@pytest.mark.parametrize("agreement", [None, lambda _pairs: 1.0])
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param([], id="no rows"),
-        pytest.param([("", 1.0)], id="one candidate per document"),
-        pytest.param([("", 1.0), ("", 1.0)], id="equal labels"),
-        pytest.param([("positive", 1.0), ("positive", 1.0)], id="positives alone"),
-        pytest.param([("swap", 0.0), ("swap", 0.0)], id="negatives alone"),
-    ],
-)
-def test_nothing_to_compare_rejected(rows, agreement):
+NOTHING = [
+    [],
+    [("", 1.0)],
+    [("", 1.0), ("", 1.0)],
+    [("positive", 1.0), ("positive", 1.0)],
+    [("swap", 0.0), ("swap", 0.0)],
+]
+
+
+@pytest.mark.parametrize("rows", NOTHING, ids=str)
+def test_nothing_to_compare_rejected(rows):
     made = [example(*row, document=f"d{k}") for k in range(3) for row in rows]
     with pytest.raises(ValueError, match=f"nothing to compare in {len(made)} training rows: a doc"):
-        fit_scorer(made, FeatureConfig(), agreement=agreement)
+        fit_scorer(made, FeatureConfig())
 
 
-def test_table_of_heads_names_kinds_and_positives_that_there_are():
+def test_heads_read_what_there_is_and_nothing_of_length():
     assert set(ALL_KINDS) <= set(KINDS)
     assert set(POSITIVES_OF_HEADS) <= set(POSITIVES)
     assert list(KINDS_OF_HEAD) == ["coherence", "consistency", "fluency", "relevance"]
-
-
-def test_heads_read_features_that_there_are_and_none_of_length():
-    assert list(FEATURES_OF_HEAD) == list(KINDS_OF_HEAD)
     assert set(DIRECTIONS) == set(WORD_FEATURES)
-    for head, names in FEATURES_OF_HEAD.items():
-        assert set(names) <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
-        assert set(directions_of(head)) == set(names)
-        assert not set(COMPOSED_OF_HEAD.get(head, ())) & set(names)  # fitted or composed
     assert directions_of("mine") is None
     model = load_scorer("news")._pairs.model
     for head, own in model.heads.items():
+        names, composed = set(directions_of(head)), set(COMPOSED_OF_HEAD[head])
+        assert names <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
+        assert not composed & names
         for name, weight in zip(model.features.names, own.weights, strict=True):
-            read = (*FEATURES_OF_HEAD[head], *COMPOSED_OF_HEAD.get(head, ()))
-            assert weight == 0 or (weight * DIRECTIONS[name] >= 0 and name in read)
+            assert weight == 0 or (weight * DIRECTIONS[name] >= 0 and name in names | composed)
 
 
 GOOD = "Anna Bell opened the old bridge. It had been closed since May."
@@ -229,14 +208,13 @@ SOURCE = f"{GOOD} Carl Dunn sang three songs. The weather was fine that day. Peo
 def pairs():
     made = []
     for i in range(12):
-        good = GOOD.replace("Bell", f"Bell{i}")
-        source = SOURCE.replace("Bell", f"Bell{i}")
-        for base in ("reference", "lead"):
-            rows = [("positive", good), ("repeat", f"{good} {good}"), ("swap", f"Bell Anna{i} the")]
-            made += [
-                Example(f"d{i}", 0, kind, 0, source, text, float(kind == "positive"), 0, base)
-                for kind, text in rows
-            ]
+        good, source = (text.replace("Bell", f"Bell{i}") for text in (GOOD, SOURCE))
+        rows = [("positive", good), ("repeat", f"{good} {good}"), ("swap", f"Bell Anna{i} the")]
+        made += [
+            Example(f"d{i}", 0, kind, 0, source, text, float(kind == "positive"), 0, base)
+            for base in ("reference", "lead")
+            for kind, text in rows
+        ]
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
     return fit_scorer(made, config, kinds_of_head=TABLE)[0], made
 
@@ -252,9 +230,7 @@ def test_heads_learn_their_kinds(pairs):
 
 def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path):
     scorer, made = pairs
-    signature = save_linear(
-        tmp_path / "s", scorer, trained_on={}, held_out={}, versions={"assay": "0"}
-    )
+    signature = save_linear(tmp_path / "s", scorer, trained_on={}, held_out={}, versions={})
     texts = texts_of(made[:6])
     before = scorer.score(*texts).scores
     loaded = load_scorer(tmp_path / "s")
@@ -274,12 +250,10 @@ def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path)
 
 
 def test_contributions_of_features_and_a_constant_are_the_score():
-    scorer = load_scorer("news")
-    assert scorer.linear is not None
+    scorer = load_scorer("news.fluency")
+    assert scorer.head == "fluency"
     texts = (GOOD, f"{GOOD} {GOOD}", "Carl Bell sang.")
-    scores = [
-        scorer.chosen(scorer._pairs.score([SOURCE], [text]).scores, "fluency")[0] for text in texts
-    ]
+    scores = scorer.score([SOURCE] * 3, texts).scores
     parts = [scorer.linear.contributions(SOURCE, text, "fluency") for text in texts]
     constants = [score - sum(own.values()) for score, own in zip(scores, parts, strict=True)]
     assert constants == pytest.approx([scorer.linear.constant("fluency")] * 3, abs=1e-9)
@@ -301,4 +275,3 @@ def test_scorer_of_the_package_needs_no_folder():
     assert scorer.heads == ("coherence", "consistency", "fluency", "relevance")
     good, bad = scorer.score([SOURCE] * 2, [GOOD, "Carl Bell sang sang the weather of."]).scores
     assert good > bad
-    assert load_scorer("news.fluency").head == "fluency"

@@ -68,7 +68,6 @@ def test_features_are_the_columns_of_a_run(models):
     of_judge = PairFeatures(FeatureConfig.of(["pair@nli"], models)).read([NEWS] * 3, SUMMARIES)
     assert of_judge.is_cut.tolist() == judged.is_cut.tolist()
     assert 0 < of_judge.is_cut.sum() < 3
-    assert (read.is_cut >= of_judge.is_cut).all()
     np.testing.assert_array_equal(
         read.values[:, : len(WORD_FEATURES)],
         PairFeatures(FeatureConfig()).read([NEWS] * 3, SUMMARIES).values,
@@ -97,18 +96,15 @@ def test_wrong_metrics_rejected(metrics, rule, models):
         FeatureConfig.of(metrics, models)
 
 
-def test_heads_read_metrics_in_one_direction(scorer):
-    model = load_scorer(scorer).linear.model
-    for name in METRICS:
-        place = model.features.names.index(name)
-        assert model.heads["mine"].weights[place] != 0
-        assert model.heads["fluency"].weights[place] >= 0
-
-
 def test_folder_gives_the_same_scores_wherever_its_models_are(scorer, models, tmp_path):
     loaded = load_scorer(scorer)
     expected = loaded.score([NEWS] * 3, SUMMARIES)
     assert expected.is_cut.any()
+    model = loaded.linear.model
+    for name in METRICS:  # heads of our table read them in one direction
+        place = model.features.names.index(name)
+        assert model.heads["mine"].weights[place] != 0
+        assert model.heads["fluency"].weights[place] >= 0
     shutil.copytree(models["nli"]["path"], tmp_path / "nli")
     shutil.copytree(scorer, tmp_path / "mine")
     file = tmp_path / "mine" / "scorer.json"
@@ -144,7 +140,7 @@ def test_row_that_the_model_cannot_score_has_a_status(scorer, monkeypatch):
 
     name = f"reffree@{scorer}"
     run = SummaryScorer(ScoringConfig(metrics=(name,)), device="cpu")
-    monkeypatch.setattr("reffree.pair.cutting.split_sentences", fail)
+    monkeypatch.setattr("reffree.pair.inputs.split_sentences", fail)
     rows = to_rows([*SUMMARIES[:2], "A BROKEN bridge.", "!"], sources=[NEWS] * 4)
     table = run.score(rows)
     assert [score is None for score in table[name].to_pylist()] == [False, False, True, True]

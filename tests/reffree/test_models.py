@@ -1,35 +1,124 @@
-"""Heads: worked out by hand where they can be."""
+"""What models read and are: pieces that are kept, batches, heads and losses by hand."""
 
+import math
+from collections import Counter
+from itertools import chain
+
+import numpy as np
 import pytest
 import torch
+from scipy.special import expit
+from tokenizers import Tokenizer
 
-from reffree.heads import FIRST_SCALE, Convolution, Match, make_head
-from reffree.models import HEADS, MODEL_PRESETS
+from reffree import batches
+from reffree.batches import count_batches
+from reffree.models import FIRST_SCALE, HEADS, MODEL_PRESETS, Convolution, make_head
+from reffree.readers import PieceReader, Reading, shares
+from reffree.training import LOSSES, default_loss, fit_scale
 from tests.reffree.conftest import model_config
+from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
 
-def filled(head, value):
-    """Give every weight of a layer one value and every bias none."""
-    with torch.no_grad():
-        for name, parameter in head.named_parameters():
-            parameter.fill_(0.0 if "bias" in name else value)
-    return head
+@pytest.fixture(scope="module")
+def tokenizer_path(tmp_path_factory):
+    return str(write_tiny_bert(tmp_path_factory.mktemp("bert")) / "tokenizer.json")
 
 
-def test_match_by_hand():
-    # Directions (1, 0) and (0, 1): product 0, difference (s, s) with s the root of 2; the cosines
-    # of the summary are 0. The second document vector is padding.
-    head = filled(Match((2, 1), 2, 1), 1.0)
-    lengths = torch.tensor([[1, 1]])
-    vectors = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [0.0, 5.0]]])
-    assert head(vectors, lengths).item() == pytest.approx(2 * 2**0.5)
-    # The same direction: product (s, 0) and no difference; nearest and mean cosine 1.
-    same = torch.tensor([[[3.0, 0.0], [0.0, 0.0], [5.0, 0.0]]])
-    assert head(same, lengths).item() == pytest.approx(2**0.5 + 2)
+def make_reader(path, max_pieces=24):
+    return PieceReader(
+        Tokenizer.from_file(path), max_pieces=max_pieces, truncation="longest", padding_id=0
+    )
+
+
+def listed(groups, reader, **options):
+    options = {"size": 4, "rng": np.random.default_rng(0)} | options
+    return list(batches.batches(groups, reader, **options))
+
+
+# pieces of document and summary, room, pieces kept worked out by hand
+KEPT = [
+    pytest.param(10, 5, 15, (10, 5), (10, 5), id="fits"),
+    pytest.param(100, 5, 15, (10, 5), (14, 1), id="long-document"),
+    pytest.param(5, 100, 15, (5, 10), (1, 14), id="long-summary"),
+    pytest.param(100, 100, 15, (8, 7), (7, 8), id="both-long"),
+    pytest.param(1000, 1, 15, (14, 1), (14, 1), id="summary-of-no-share"),
+    pytest.param(1, 1000, 15, (1, 14), (1, 14), id="document-of-no-share"),
+]
+
+
+@pytest.mark.parametrize(("n_document", "n_summary", "room", "longest", "parallel"), KEPT)
+def test_shares_by_hand(n_document, n_summary, room, longest, parallel):
+    assert shares(n_document, n_summary, room, "longest") == longest
+    assert shares(n_document, n_summary, room, "parallel") == parallel
+
+
+@pytest.mark.parametrize("truncation", ["longest", "parallel"])
+def test_shares_fill_the_room_and_no_more(truncation):
+    for n_document in range(0, 40, 3):
+        for n_summary in range(0, 40, 3):
+            kept = shares(n_document, n_summary, 17, truncation)
+            assert sum(kept) == min(17, n_document + n_summary)
+            assert kept[0] <= n_document
+            assert kept[1] <= n_summary
+
+
+@pytest.mark.parametrize("n_words", [4, 7])
+def test_pieces_match_the_tokenizers_own_pairs_of_the_lead(n_words, tokenizer_path):
+    document = " ".join(f"word{k}" for k in range(n_words))
+    (reading,) = make_reader(tokenizer_path, 9).read([document], ["word8 word9"])
+    own = Tokenizer.from_file(tokenizer_path).encode("word0 word1 word2 word3", "word8 word9")
+    assert [array.tolist() for array in reading.arrays] == [own.ids, own.type_ids]
+    assert reading.is_cut == (n_words > 4)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+def test_every_example_is_in_one_batch_of_one_rank(n_ranks, monkeypatch, tokenizer_path):
+    monkeypatch.setattr(batches, "POOL_BATCHES", 2)  # 8 examples
+    groups = [*make_groups(8), make_groups(1)[0][:1]]  # too few for a last pool of two ranks
+    reader = make_reader(tokenizer_path)
+    parts = [listed(groups, reader, rank=rank, n_ranks=n_ranks) for rank in range(n_ranks)]
+    examples = [e for part in parts for batch in part for e in batch.examples]
+    assert Counter(examples) == Counter(chain.from_iterable(groups))
+    assert all(batch.examples for part in parts for batch in part)
+    assert {len(part) for part in parts} == {5 if n_ranks == 1 else 4}
+
+
+class OneReader:
+    """Reads every pair alike."""
+
+    def read(self, sources, candidates):
+        return [Reading((), 1, is_cut=False)] * len(sources)
+
+    def collate(self, readings):
+        return {}
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("n_examples", [1, 3, 5])
+def test_count_is_that_of_the_batches(monkeypatch, n_examples, n_ranks):
+    monkeypatch.setattr(batches, "POOL_BATCHES", 3)
+    group = (make_groups(1)[0] * 3)[:n_examples]
+    options = {"size": 12, "n_ranks": n_ranks}
+    for n_groups in range(2, 40):
+        made = listed([group] * n_groups, OneReader(), rank=0, **options)
+        assert count_batches(n_groups * n_examples, **options) == len(made)
+
+
+def test_too_little_room_or_too_many_ranks_rejected(tokenizer_path):
+    with pytest.raises(ValueError, match="`max_pieces` must leave room for both texts, got 4"):
+        make_reader(tokenizer_path, max_pieces=4)
+    with pytest.raises(ValueError, match="got 9 workers and a batch of 2"):
+        listed(make_groups(1), OneReader(), rank=0, n_ranks=9)
+
+
+# Heads
 
 
 def test_convolution_by_hand():
-    head = filled(Convolution((2, 1), 2), 1.0)
+    head = Convolution((2, 1), 2)
+    with torch.no_grad():
+        for name, parameter in head.named_parameters():
+            parameter.fill_(0.0 if "bias" in name else 1.0)
     vectors = torch.tensor([[[1.0, 2.0], [-5.0, 1.0], [0.5, 0.0]]])
     # 128 filters, the largest sum is 3
     assert head(vectors, torch.tensor([[2, 1]])).item() == pytest.approx(128 * 3.0)
@@ -48,8 +137,8 @@ def test_padding_makes_no_difference(head):
         if head == "fc":  # its first weights compare means, and stand for any of that kind
             direction = torch.linspace(-1, 1, 6)
             with torch.no_grad():
-                shares = torch.tensor([*[1 / room] * room, -1.0])
-                made.layers[1].weight.copy_((shares[:, None] * direction).flatten()[None])
+                parts = torch.tensor([*[1 / room] * room, -1.0])
+                made.layers[1].weight.copy_((parts[:, None] * direction).flatten()[None])
                 made.layers[4].weight.fill_(1.0)
                 made.layers[4].bias.zero_()
         vectors = torch.zeros(1, room + 1, 6)
@@ -72,25 +161,59 @@ def test_fc_begins_by_comparing_the_means_of_the_texts():
     apart = torch.tensor([[[0.3, 0, 0, 0, 0, 0], [0.0, 0.4, 0, 0, 0, 0]]])
     hidden = spread.layers[1](apart.flatten(1))
     assert hidden.std().item() == pytest.approx(FIRST_SCALE * 0.5 / 0.5, rel=0.1)
-
-
-def test_published_fc_begins_at_random():
-    torch.manual_seed(0)
     published = model_config(scorer="sentence", **MODEL_PRESETS["bao2020"])
-    head = make_head(published, (4, 2), width=6)
-    weights = head.layers[1].weight.view(128, 6, 6)
-    assert not torch.equal(weights[:, 0], weights[:, 1])
+    weights = make_head(published, (4, 2), width=6).layers[1].weight.view(128, 6, 6)
+    assert not torch.equal(weights[:, 0], weights[:, 1])  # at random
 
 
-def test_fc_leaves_out_inputs_in_training_only():
-    def logits(dropout):
-        torch.manual_seed(0)
-        head = make_head(model_config(scorer="sentence", dropout=dropout), (4, 2), width=6)
-        vectors, lengths = torch.ones(8, 6, 6), torch.tensor([[4, 2]]).repeat(8, 1)
-        return head.train()(vectors, lengths), head.eval()(vectors, lengths)
-
-    trained, used = logits(0.5)
-    assert trained.std() > 0.01
+@pytest.mark.parametrize("dropout", [0.5, 0.0])
+def test_fc_leaves_out_inputs_in_training_only(dropout):
+    torch.manual_seed(0)
+    head = make_head(model_config(scorer="sentence", dropout=dropout), (4, 2), width=6)
+    vectors, lengths = torch.ones(8, 6, 6), torch.tensor([[4, 2]]).repeat(8, 1)
+    trained, used = head.train()(vectors, lengths), head.eval()(vectors, lengths)
+    assert (trained.std() > 0.01) == bool(dropout)
     torch.testing.assert_close(used, used[:1].expand(8))
-    for plain in logits(0.0):
-        torch.testing.assert_close(plain, used)
+
+
+# Losses, and what calibrates
+
+LOG3 = math.log(3.0)  # its sigmoid is 3/4
+
+# logits, labels, sum of the terms worked out by hand
+LOSSES_BY_HAND = [
+    pytest.param("bce", [LOG3], [1.0], -math.log(3 / 4), id="bce-positive"),
+    pytest.param("bce", [LOG3, 0], [0.0, 0.5], math.log(4) + math.log(2), id="bce-two"),
+    pytest.param("mse", [LOG3, 0], [1.0, 0.0], 1 / 16 + 1 / 4, id="mse"),
+]
+
+
+@pytest.mark.parametrize(("name", "logits", "labels", "total"), LOSSES_BY_HAND)
+def test_loss_by_hand(name, logits, labels, total):
+    x, y = (torch.tensor(own, dtype=torch.float64) for own in (logits, labels))
+    found = LOSSES[name](x, y)
+    assert float(found.total) == pytest.approx(total, abs=1e-12)
+    assert found.n_terms == len(logits)
+
+
+def test_default_loss_goes_by_the_kinds():
+    assert default_loss(("add", "delete")) == "mse"
+    assert default_loss(("cross-pair", "add")) == "bce"
+
+
+def test_a_threshold_in_the_wrong_place_is_mended_and_the_order_kept():
+    # Every good one is above every bad one, but all are above 0.
+    labels = np.repeat([1.0, 0.0], 40)
+    logits = np.concatenate([np.linspace(4, 6, 40), np.linspace(1, 3, 40)])
+    scale, shift = fit_scale(logits, labels)
+    assert (((scale * logits + shift) > 0) == (labels == 1)).all()
+    assert 0 < scale < 20  # finite, though the classes are separable
+
+
+def test_calibration_finds_scale_and_shift_with_labels_drawn_in_as_platt_does():
+    logits = np.random.default_rng(2).normal(0, 1.5, 20_000)
+    labels = expit(0.8 * logits - 0.5)
+    assert fit_scale(logits, labels) == pytest.approx((0.8, -0.5), abs=2e-3)
+    # One good and one bad one: t = 2/3 and 1/3, so that a = b's mirror and a * 1 = log 2.
+    few = fit_scale(np.array([1.0, -1.0]), np.array([1.0, 0.0]))
+    assert few == pytest.approx((math.log(2), 0.0), abs=1e-3)

@@ -1,15 +1,18 @@
-"""What is taken from a row, what is counted as left out, and samples that no order changes."""
+"""Pairs and their sides: what is taken from a row, what is left out, no text on two sides."""
 
 from collections import Counter
+from contextlib import closing
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reffree.hashing import hash64
 from reffree.pairs import (
     NEAR_BANDS,
     NO_SPLIT,
+    SIDES,
     SourceSample,
     WordSample,
     near_keys,
@@ -17,6 +20,7 @@ from reffree.pairs import (
     side_named,
     text_key,
 )
+from reffree.splits import TextRegister, hashed_sides
 from tests.reffree.conftest import make_pairs
 
 # document_id, sources, references, split, and why they give no pair
@@ -50,22 +54,14 @@ def test_every_source_is_paired_with_every_reference():
     assert left_out == {"empty reference": 1}
 
 
-@pytest.mark.parametrize(("name", "side"), [("Train", 0), ("dev", 1), (" valid ", 1), ("test", 2)])
-def test_names_of_sides(name, side):
-    assert side_named(name) == side
+def test_names_of_sides():
+    assert [side_named(name) for name in ("Train", "dev", " valid ", "test")] == [0, 1, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "the team 's WIN",
-        "The team’s win.",
-        "\tThe teams\nwin!",
-        "\N{FULLWIDTH LATIN CAPITAL LETTER T}he team's win",
-    ],
-)
-def test_key_ignores_case_space_and_punctuation(other):
-    assert text_key("The team's win") == text_key(other)
+def test_key_ignores_case_space_and_punctuation():
+    wide = "\N{FULLWIDTH LATIN CAPITAL LETTER T}he team's win"
+    others = ["the team 's WIN", "The team’s win.", "\tThe teams\nwin!", wide]
+    assert {text_key(other) for other in others} == {text_key("The team's win")}
 
 
 def test_sample_of_sources_depends_on_the_pairs_alone():
@@ -79,12 +75,9 @@ def test_sample_of_sources_depends_on_the_pairs_alone():
     assert samples[0] == samples[1]
     assert len(samples[0]) == 10
     assert set(samples[0]) < {text_key(pair.source) for pair in pairs}
-
-
-def test_source_whose_letters_are_none_when_composed_is_in_no_sample():
-    sample = SourceSample()
-    sample.add([("a", "\ufe70"), ("b", "One source.")])  # a space and a mark: no letter
-    assert sample.kept() == (text_key("One source."),)
+    odd = SourceSample()
+    odd.add([("a", "\ufe70"), ("b", "One source.")])  # a space and a mark: no letter
+    assert odd.kept() == (text_key("One source."),)
 
 
 TEXTS = st.lists(st.text(alphabet="abcd ,.", max_size=30), max_size=20)
@@ -98,14 +91,8 @@ def sample(batches, max_words=1000):
 
 
 def test_words_by_hand():
-    assert sample([["The team's win, 2,000.5!", "- the win"]]) == (
-        "'s",
-        "2,000.5",
-        "The",
-        "team",
-        "the",
-        "win",
-    )
+    words = ("'s", "2,000.5", "The", "team", "the", "win")
+    assert sample([["The team's win, 2,000.5!", "- the win"]]) == words
 
 
 @given(TEXTS, st.randoms(), st.integers(1, 10))
@@ -141,3 +128,56 @@ def test_near_copies_are_found_in_languages_without_spaces(rng):
     found = [[bool(own & set(near_keys(copy))) for own in keys] for copy in copies]
     assert np.mean(np.diag(found)) > 0.9
     assert not np.any(found & ~np.eye(40, dtype=bool))
+
+
+# Sides
+
+NO_SIDE = -1
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.randoms())
+def test_groups_match_a_search_of_the_graph(tmp_path_factory, edges, random):
+    entries = [(f"{text}", document) for text, document in edges] or [("a", 0)]
+    shuffled = random.sample(entries, len(entries))
+    found = []
+    for listed in (entries, shuffled):
+        register = TextRegister(tmp_path_factory.mktemp("register") / "texts")
+        register.note([(hash64(text), document, NO_SIDE) for text, document in listed])
+        found.append(register.groups().group_of(np.arange(13, dtype=np.uint64)).tolist())
+        register.close()
+    reached = {document: {document} for document in range(13)}
+    for _ in range(13):
+        for text, document in entries:
+            for other_text, other in entries:
+                if text == other_text:
+                    reached[document] |= reached[other]
+    assert found[0] == found[1] == [min(reached[document]) for document in range(13)]
+
+
+def test_leak_leaves_out_the_earlier_side(tmp_path):
+    # documents 1 (train) and 2 (test) share a text; 3 is twice there, for training and validation
+    entries = [("a", 1, 0), ("a", 2, 2), ("doc 3", 3, 0), ("doc 3", 3, 1), ("b", 4, 0)]
+    with closing(TextRegister(tmp_path / "texts")) as noted:
+        noted.note([(hash64(text), document, side) for text, document, side in entries])
+        groups = noted.groups()
+        keys = np.array([1, 2, 3, 3, 4], dtype=np.uint64)
+        sides = np.array([0, 2, 0, 1, 0], dtype=np.int8)
+        assert groups.is_leak(keys, sides).tolist() == [True, False, True, False, False]
+        found = noted.n_leaks(lambda _keys, own: own)
+        assert found == {("train", "test"): 1, ("train", "validation"): 1}
+        kept = noted.n_leaks(lambda k, own: np.where(groups.is_leak(k, own), NO_SIDE, own))
+        assert kept == {}
+
+
+def test_shares_of_sides():
+    keys = np.random.default_rng(0).integers(0, 2**64, 100_000, dtype=np.uint64)
+    shares = np.bincount(hashed_sides(keys, seed=3), minlength=len(SIDES)) / keys.size
+    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.005)  # five standard deviations
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(0, 1000))
+def test_side_depends_on_document_and_seed_only(keys, seed):
+    together = hashed_sides(np.array(keys, dtype=np.uint64), seed=seed)
+    alone = [hashed_sides(np.array([key], dtype=np.uint64), seed=seed)[0] for key in keys]
+    assert together.tolist() == alone
+    assert set(alone) <= {0, 1, 2}

@@ -10,8 +10,7 @@ import torch
 from reffree.building import build
 from reffree.checkpoint import CHECKPOINT_FILE, read_metrics
 from reffree.examples import PreparedPairs
-from reffree.loop import run_training
-from reffree.losses import LossSum
+from reffree.loop import LossSum, run_training
 from reffree.negatives import NegativesConfig
 from reffree.training import Recipe, ScorerTask, learn
 from tests.reffree.conftest import make_pairs, model_config, train_config, write_buckets
@@ -31,17 +30,13 @@ def tiny(tmp_path_factory):
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Killed(Exception):
-    pass
-
-
 class KilledData(TinyData):
     """Stops a run in the middle of its second epoch."""
 
     def training(self, epoch):
         yield from islice(super().training(epoch), None if epoch == 0 else 3)
         if epoch:
-            raise Killed
+            raise KeyboardInterrupt
 
 
 def run(tiny, folder, *, data=TinyData, config=CONFIG, fingerprint="f", **options):
@@ -61,26 +56,15 @@ def assert_same(first, second):
         assert torch.equal(first[name], second[name]), name
 
 
-def validation_losses(folder):
-    lines = read_metrics(folder)
-    return [line["validation_loss"] for line in lines if "validation_loss" in line]
-
-
 def prepared(folder, *vocabulary):
     """Deal seven pairs to each side that a training reads."""
     for side, name in enumerate(("train", "validation")):
         (path,) = write_buckets(folder / name, make_pairs(7), side=side)
         path.rename(folder / path.name)
     return PreparedPairs(
-        folder=folder,
-        vocabulary=vocabulary,
-        n_rows=14,
-        n_pairs={"train": 7, "validation": 7},
-        left_out={},
-        n_shared=0,
-        has_own_split=False,
-        source_sample=(),
-    )
+        folder=folder, vocabulary=vocabulary, n_rows=14, n_pairs={"train": 7, "validation": 7},
+        left_out={}, n_shared=0, has_own_split=False, source_sample=(),
+    )  # fmt: skip
 
 
 def test_rate_falls_to_zero_with_the_last_step(tiny, tmp_path):
@@ -126,10 +110,9 @@ def test_same_seed_same_weights(tiny, tmp_path):
     "changes", [{}, {"optimiser": "rmsprop", "loss": "mse"}, {"ema_decay": 0.9}], ids=str
 )
 def test_resumed_run_ends_with_the_same_weights(changes, tiny, tmp_path):
-    config = replace(CONFIG, **changes)
-    options = {"config": config}
+    options = {"config": replace(CONFIG, **changes)}
     whole, whole_state = run(tiny, tmp_path / "whole", **options)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         run(tiny, tmp_path / "killed", data=KilledData, **options)
     n_before = torch.load(tmp_path / "killed" / CHECKPOINT_FILE)["state"]["step"]
     resumed, state = run(tiny, tmp_path / "killed", **options)
@@ -152,7 +135,8 @@ def test_best_weights_win(tiny, tmp_path):
 
     config = replace(CONFIG, epochs=10, patience=2, learning_rate=3e-3)
     _, state = run(tiny, tmp_path, data=Contrary, config=config)
-    losses = validation_losses(tmp_path)
+    lines = read_metrics(tmp_path)
+    losses = [line["validation_loss"] for line in lines if "validation_loss" in line]
     best = losses.index(min(losses))
     assert state.best_loss == losses[best]
     assert len(losses) == min(10, best + 1 + 2)
@@ -181,9 +165,6 @@ class Counting:
     def validation_loss(self, model, batch):
         return LossSum(-model(torch.ones(1, 1)).sum(), 1)
 
-    def timings(self):
-        return {}
-
 
 def test_kept_weights_are_the_mean_over_steps(tmp_path):
     model = torch.nn.Linear(1, 1, bias=False)
@@ -201,24 +182,19 @@ def test_bad_loss_names_step_and_documents(tiny, tmp_path):
     built = build(tiny)
     with torch.no_grad():
         built.model.head[-1].bias.fill_(float("nan"))
+    task = ScorerTask(TinyData(built.reader), CONFIG)
     with pytest.raises(RuntimeError, match=r"must be a number, got nan at step 0 .*documents d\d"):
-        run_training(
-            built.model, ScorerTask(TinyData(built.reader), CONFIG), CONFIG, tmp_path,
-            fingerprint="f",
-        )  # fmt: skip
+        run_training(built.model, task, CONFIG, tmp_path, fingerprint="f")
 
 
-def test_damaged_checkpoint_rejected(tiny, tmp_path):
+def test_damaged_checkpoint_and_no_examples_rejected(tiny, tmp_path):
     run(tiny, tmp_path)
     path = tmp_path / CHECKPOINT_FILE
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="must be a whole checkpoint"):
         run(tiny, tmp_path)
-
-
-def test_no_examples_rejected(tiny, tmp_path):
     with pytest.raises(ValueError, match="`pairs` must have training examples, got none"):
-        run(tiny, tmp_path, groups=[])
+        run(tiny, tmp_path / "other", groups=[])
 
 
 @pytest.mark.parametrize(

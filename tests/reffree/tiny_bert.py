@@ -29,18 +29,12 @@ def write_tiny_bert(folder, *, n_positions=64, dropout=0.1):
     tokenizer.save(str(folder / "tokenizer.json"))
     with torch.random.fork_rng():
         torch.manual_seed(7)
-        model = BertModel(
-            BertConfig(
-                vocab_size=tokenizer.get_vocab_size(),
-                hidden_size=32,
-                num_hidden_layers=2,
-                num_attention_heads=2,
-                intermediate_size=64,
-                max_position_embeddings=n_positions,
-                hidden_dropout_prob=dropout,
-                attention_probs_dropout_prob=dropout,
-            )
-        )
+        config = BertConfig(
+            vocab_size=tokenizer.get_vocab_size(), hidden_size=32, num_hidden_layers=2,
+            num_attention_heads=2, intermediate_size=64, max_position_embeddings=n_positions,
+            hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        )  # fmt: skip
+        model = BertModel(config)
     model.save_pretrained(folder)
     return folder
 
@@ -50,16 +44,13 @@ def make_groups(n, *, seed=0):
     rng = generator_of("pairs", seed)
     drawn = [rng.permutation(WORDS)[: 3 + int(rng.integers(6))].tolist() for _ in range(n)]
     texts = [(" ".join(words * 2), " ".join(words[:3])) for words in drawn]
-    groups = []
-    for i, (source, reference) in enumerate(texts):
-        other = texts[(i + 1) % n][1]
-        groups.append(
-            [
-                Example(f"d{i}", 0, "positive", 0, source, reference, 1.0, 0),
-                Example(f"d{i}", 0, "cross-pair", 0, source, other, 0.0, 1),
-            ]
-        )
-    return groups
+    return [
+        [
+            Example(f"d{i}", 0, "positive", 0, source, reference, 1.0, 0),
+            Example(f"d{i}", 0, "cross-pair", 0, source, texts[(i + 1) % n][1], 0.0, 1),
+        ]
+        for i, (source, reference) in enumerate(texts)
+    ]
 
 
 class TinyData:

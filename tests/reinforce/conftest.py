@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from reinforce.documents import Document
+from reinforce.documents import Document, Vocabulary
 from reinforce.network import NetworkConfig, PointerGenerator
-from reinforce.stages import RewardConfig, StageConfig
 from reinforce.summarisers import Limits, PointerSummariser
-from reinforce.words import Vocabulary
 
 VERBS = ["won", "lost", "built", "sold", "found", "moved", "closed", "opened"]
 THINGS = ["bridge", "school", "ferry", "market", "mill", "tower", "road", "park"]
@@ -62,19 +60,8 @@ def _one_thread(one_thread):
     """Learn the same on any machine."""
 
 
-def stage_config(**changes):
-    """A configuration of a stage, but for what is said."""
-    plain = {
-        "learning_rate": 1.0, "epochs": 1, "batch_size": 32, "patience": 3, "checkpoint_steps": 200,
-        "log_steps": 20, "validation_documents": 1_000, "seed": 0,
-    }  # fmt: skip
-    return StageConfig(**plain | changes)
-
-
-def reward_config(**changes):
-    """A configuration of a reward, but for what is said."""
-    plain = {
-        "metric": "sms", "encoder": "minilm", "gamma_first": 0.97, "gamma_last": 0.997,
-        "advantage": "raw", "n_drawn": 1,
-    }  # fmt: skip
-    return RewardConfig(**plain | changes)
+def batch_of(summariser, documents):
+    """Make a batch of documents, or of so many, with their first references."""
+    if isinstance(documents, int):
+        documents = make_documents(documents)
+    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")

@@ -5,25 +5,23 @@ import itertools
 import numpy as np
 import torch
 
-from reinforce.decoding import BeamConfig, beam_search, draw
-from reinforce.words import END, PAD, repetition_rate
-from tests.reinforce.conftest import make_documents, make_summariser
+from reinforce.decoding import beam_search, draw
+from reinforce.documents import END, PAD, repetition_rate
+from tests.reinforce.conftest import batch_of, make_summariser
 
 
 def encoded_by(summariser, documents):
-    batch = summariser.batch(documents, [one.references[0] for one in documents], "cpu")
     with torch.no_grad():
-        return batch, summariser.module.encode(**batch.inputs)
+        return summariser.module.encode(**batch_of(summariser, documents).inputs)
 
 
 def test_wide_beam_finds_the_best_of_all_summaries():
     summariser = make_summariser(seed=1, hidden=4)
     with torch.no_grad():  # the end is likely enough to come early
         summariser.module.output.bias[END] += 3.0
-    _, encoded = encoded_by(summariser, make_documents(1))
+    encoded = encoded_by(summariser, 1)
     n_words = encoded.n_extended
-    config = BeamConfig(width=n_words, blocks_trigrams=False)
-    found = beam_search(summariser.module, encoded, config, 2)
+    found = beam_search(summariser.module, encoded, 2, width=n_words)
     every = [(END, PAD), *((word, END) for word in range(n_words) if word not in (PAD, END))]
     targets = torch.tensor(every)
     rows = encoded.rows(torch.zeros(len(every), dtype=torch.long))
@@ -39,11 +37,10 @@ def test_blocked_trigrams_do_not_come_back():
     summariser = make_summariser(seed=3, summary_words=30)
     with torch.no_grad():
         summariser.module.output.bias[END] = -100.0
-    _, encoded = encoded_by(summariser, make_documents(3))
+    encoded = encoded_by(summariser, 3)
     rates = []
     for blocks in (False, True):
-        config = BeamConfig(width=2, blocks_trigrams=blocks)
-        found = beam_search(summariser.module, encoded, config, 30)
+        found = beam_search(summariser.module, encoded, 30, width=2, blocks_trigrams=blocks)
         rates.append(max(repetition_rate(list(map(str, row))) for row in found.tolist()))
     assert rates[0] > rates[1] == 0.0
 
@@ -58,9 +55,9 @@ def test_draws_follow_the_probabilities():
 
 
 def test_greedy_and_drawn_at_once_are_those_one_by_one(summariser, documents):
-    batch, _ = encoded_by(summariser, documents)
+    batch = batch_of(summariser, documents)
     greedy, drawn = summariser.greedy_and_drawn(batch, 2)
-    alone = summariser.greedy(batch)
+    alone, _ = summariser.greedy_and_drawn(batch, 0)
     assert summariser.texts(batch, greedy) == summariser.texts(batch, alone)
     assert [each.shape for each in drawn] == [greedy.shape] * 2
     every = [greedy, *drawn]

@@ -1,22 +1,17 @@
 """The network: probabilities sum to 1, unknown words are copied, padding changes nothing."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from reinforce.documents import PAD, START, UNK
 from reinforce.network import BothWays
-from reinforce.words import PAD, START, UNK
-from tests.reinforce.conftest import make_documents, make_summariser
+from tests.reinforce.conftest import batch_of, make_documents, make_summariser
 
 SUM_ATOL = 1e-5
 """Of float32 probabilities of a hundred words."""
-
-
-def batch_of(summariser, documents):
-    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
 
 
 @settings(max_examples=20)
@@ -94,12 +89,3 @@ def test_both_ways_matches_bidirectional_lstm():
     for row, length in enumerate(lengths.tolist()):
         torch.testing.assert_close(found[row, :length], expected[row, :length])
     torch.testing.assert_close(ends[1], torch.cat([hidden[2], hidden[3]], dim=1))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [({"n_layers": 0}, "at least 1, got 0"), ({"dropout": 1.0}, r"in \[0, 1\), got 1")],
-)
-def test_wrong_size_rejected(wrong, rule):
-    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be {rule}"):
-        make_summariser(**wrong)

@@ -11,14 +11,18 @@ from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.loop import Ranks
 from reffree.pairs import Pair, as_table
 from reinforce.documents import batches_of, read_documents
-from reinforce.learning import StageJob, learn_stage
-from reinforce.stages import LikelihoodStage, MixedStage
-from tests.reinforce.conftest import make_documents, make_summariser, reward_config, stage_config
+from reinforce.learning import learn_stage
+from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
+from tests.reinforce.conftest import batch_of, make_documents, make_summariser
 
-CONFIG = stage_config(
-    learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100
-)
-NOT_OF_THE_CLOCK = {"seconds", "tokens_per_s", "reward_share"}
+CONFIG = StageConfig(
+    learning_rate=1e-2, epochs=2, batch_size=4, checkpoint_steps=2, log_steps=3, patience=100,
+    validation_documents=1_000, seed=0,
+)  # fmt: skip
+REWARD = RewardConfig(
+    metric="rougeL_f", encoder="minilm", gamma_first=0.97, gamma_last=0.997, advantage="raw",
+    n_drawn=1,
+)  # fmt: skip
 
 
 def write_pairs(folder, documents, sides):
@@ -43,15 +47,7 @@ def pairs(tmp_path):
 @pytest.fixture
 def job(pairs, tmp_path):
     make_summariser().save(tmp_path / "start")
-    return StageJob(
-        start=tmp_path / "start",
-        pairs=pairs,
-        folder=tmp_path / "run",
-        n_documents=12,
-        config=CONFIG,
-        reward=None,
-        fingerprint="f",
-    )
+    return {"start": tmp_path / "start", "pairs": pairs, "fingerprint": "f"}
 
 
 class CountedReward:
@@ -74,30 +70,16 @@ class CountedReward:
         return parts["shared"].tolist()
 
 
-def plain(summariser, n_steps=10, config=CONFIG):
-    """Settings of a stage in this process, for batches that are handed in."""
-    return {
-        "summariser": summariser,
-        "config": config,
-        "buckets": {},
-        "n_steps": n_steps,
-        "device": "cpu",
-        "ranks": Ranks(),
-    }
+def likelihood_stage(summariser, kind=LikelihoodStage, **options):
+    """Make a stage in this process, for batches that are handed in."""
+    settings = {"config": CONFIG, "buckets": {}, "n_steps": 10, "device": "cpu", "ranks": Ranks()}
+    return kind(summariser=summariser, **settings | options)
 
 
-def mixed_stage(summariser, reward, *, n_steps=10, config=CONFIG, start=None, **options):
-    return MixedStage(
-        **plain(summariser, n_steps, config),
-        reward_config=reward_config(**options),
-        reward=reward,
-        start=None if start is None else start.module.eval(),
-    )
-
-
-def batch_of(summariser, n=4):
-    documents = make_documents(n)
-    return summariser.batch(documents, [one.references[0] for one in documents], "cpu")
+def mixed_stage(summariser, reward, *, start=None, **options):
+    start = None if start is None else start.module.eval()
+    own = {"reward": reward, "reward_config": replace(REWARD, **options), "start": start}
+    return likelihood_stage(summariser, MixedStage, **own)
 
 
 def learn(stage, summariser, batch, n_steps):
@@ -116,25 +98,13 @@ def learn(stage, summariser, batch, n_steps):
 
 def test_likelihood_overfits_twenty_pairs_to_nothing():
     summariser = make_summariser(hidden=24)
-    stage = LikelihoodStage(**plain(summariser, 120, CONFIG))
+    stage = likelihood_stage(summariser, n_steps=120)
     assert learn(stage, summariser, batch_of(summariser, 20), 120)[-1] < 0.02
     # The names, which no vocabulary has, are copied, and so are those of documents never seen.
     others = make_documents(24)[20:]
-    unseen = summariser.batch(others, [one.references[0] for one in others], "cpu")
-    found = summariser.texts(unseen, summariser.greedy(unseen))
+    unseen = batch_of(summariser, others)
+    found = summariser.texts(unseen, summariser.greedy_and_drawn(unseen, 0)[0])
     assert [text.split()[0] for text in found] == [f"name{i}" for i in range(20, 24)]
-
-
-def test_reward_of_a_step_is_asked_for_once(summariser):
-    reward = CountedReward()
-    stage = mixed_stage(summariser, reward)
-    part = stage.loss(summariser.module, batch_of(summariser), 0)
-    assert reward.sizes == [8]
-    assert {"mle_loss", "reward_drawn", "reward_greedy", "advantage", "entropy"} <= set(
-        part.figures
-    )
-    assert part.figures["gamma"] == (0.97, 1)
-    assert set(stage.timings()) == {"tokens_per_s", "reward_share"}
 
 
 def test_mixed_stage_raises_the_reward():
@@ -151,12 +121,15 @@ def test_mixed_stage_raises_the_reward():
 @pytest.mark.parametrize("advantage", ["raw", "unit"])
 def test_several_drawn_summaries_by_hand(summariser, advantage):
     torch.manual_seed(0)
-    reward, batch = CountedReward(), batch_of(summariser)
+    reward, batch = CountedReward(), batch_of(summariser, 4)
     options = {"gamma_first": 0.5, "gamma_last": 0.5, "advantage": advantage, "n_drawn": 3}
     stage = mixed_stage(summariser, reward, **options)
     summariser.module.eval()
     part = stage.loss(summariser.module, batch, 0)
-    assert reward.sizes == [4 * 4]
+    assert reward.sizes == [4 * 4]  # asked for once
+    assert part.figures["gamma"] == (0.5, 1)
+    reward_s, all_s = part.figures["reward_share"]
+    assert 0 < reward_s < all_s
     torch.manual_seed(0)
     _, drawn = summariser.greedy_and_drawn(batch, 3)
     texts = [summariser.texts(batch, summaries) for summaries in drawn]
@@ -181,7 +154,7 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
 def test_policy_of_a_step_has_no_dropout():
     """The mean surprise of a step is that of the drawn words without dropout."""
     summariser = make_summariser(dropout=0.6)
-    batch = batch_of(summariser)
+    batch = batch_of(summariser, 4)
     torch.manual_seed(3)
     figures = mixed_stage(summariser, CountedReward()).loss(summariser.module, batch, 0).figures
     assert all(part.training for part in summariser.module.modules())
@@ -197,7 +170,7 @@ def test_policy_of_a_step_has_no_dropout():
 
 def test_leash_adds_the_divergence_from_the_start():
     summariser, other = make_summariser(), make_summariser(seed=5)
-    batch = batch_of(summariser)
+    batch = batch_of(summariser, 4)
 
     def loss(kl, start):
         torch.manual_seed(1)
@@ -219,9 +192,9 @@ def test_leash_adds_the_divergence_from_the_start():
 
 
 def test_control_learns_from_the_likelihood_alone(summariser):
-    reward, batch = CountedReward(), batch_of(summariser)
+    reward, batch = CountedReward(), batch_of(summariser, 4)
     control = mixed_stage(summariser, reward, gamma_first=0.0, gamma_last=0.0)
-    likelihood = LikelihoodStage(**plain(summariser, 10, CONFIG))
+    likelihood = likelihood_stage(summariser)
     first, second = (stage.loss(summariser.module, batch, 0) for stage in (control, likelihood))
     assert torch.equal(first.total, second.total)
     assert not reward.sizes
@@ -230,24 +203,10 @@ def test_control_learns_from_the_likelihood_alone(summariser):
     assert reward.sizes == [4]
 
 
-def test_rate_stays_or_falls_to_nothing(summariser):
-    rates = {}
-    for is_decaying in (False, True):
-        config = replace(CONFIG, is_decaying=is_decaying)
-        stage = LikelihoodStage(**plain(summariser, 4, config))
-        optimiser, schedule = stage.optimiser(summariser.module)
-        rates[is_decaying] = []
-        for _ in range(5):
-            rates[is_decaying].append(optimiser.param_groups[0]["lr"] / config.learning_rate)
-            optimiser.step()
-            schedule.step()
-    assert rates == {False: [1.0] * 5, True: [1.0, 0.75, 0.5, 0.25, 0.0]}
-
-
-@pytest.mark.parametrize("reward", [None, reward_config(metric="rougeL_f")])
+@pytest.mark.parametrize("reward", [None, REWARD])
 def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
-    job = replace(job, reward=reward)
-    whole, whole_state = learn_stage(job)
+    job |= {"reward": reward}
+    whole, whole_state = learn_stage(**job, folder=tmp_path / "whole", config=CONFIG)
 
     class Stopped(Exception):
         pass
@@ -257,11 +216,11 @@ def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
             raise Stopped
 
     # A checkpoint after step 4, a stop at the line of step 5.
-    stopped = replace(job, folder=tmp_path / "stopped", config=replace(CONFIG, log_steps=5))
+    folder = tmp_path / "stopped"
     with pytest.raises(Stopped):
-        learn_stage(stopped, on_news=stop)
-    assert torch.load(stopped.folder / CHECKPOINT_FILE)["state"]["step"] == 4
-    again, state = learn_stage(replace(stopped, config=CONFIG))
+        learn_stage(**job, folder=folder, config=replace(CONFIG, log_steps=5), on_news=stop)
+    assert torch.load(folder / CHECKPOINT_FILE)["state"]["step"] == 4
+    again, state = learn_stage(**job, folder=folder, config=CONFIG)
     first, second = whole.module.state_dict(), again.module.state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert (state.step, state.best_loss) == (whole_state.step, whole_state.best_loss)

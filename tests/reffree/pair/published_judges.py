@@ -82,13 +82,9 @@ def alignscore(folder, document, summary):
         scores = []
         for chunk in chunks:
             inputs = tokenizer(
-                chunk,
-                claim,
-                truncation="only_first",
-                padding="max_length",
-                max_length=512,
+                chunk, claim, truncation="only_first", padding="max_length", max_length=512,
                 return_tensors="pt",
-            )
+            )  # fmt: skip
             pooled = base(**inputs).pooler_output
             logits = pooled @ state["tri_layer.weight"].T + state["tri_layer.bias"]
             scores.append(logits.softmax(-1)[0, 0].item())

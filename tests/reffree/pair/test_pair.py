@@ -6,36 +6,33 @@ import torch
 
 import tests.reffree.pair.published_judges as published
 from reffree.pair.judge import PairModel
-from reffree.pair.presets import PRESETS, settings_of
-from reffree.pair.settings import PairSettings
+from reffree.pair.settings import PRESETS, PairSettings, settings_of
 from sms.encoders import EncoderRuntime
 from tests.reffree.pair import tiny_judges as tiny
 
 ATOL = 1e-5
 
-# preset, aspect, what writes the folder, the judge
+YES_NO = {"id2label": {0: "no", 1: "yes"}}
+
+# preset (and aspect), what writes the folder, the judge
 JUDGES = {
-    "summac-zs": ("summac-zs", None, tiny.write_classifier, published.summac_zs),
-    "summac-conv": ("summac-conv", None, tiny.write_summac_conv, published.summac_conv),
-    "alignscore": ("alignscore", None, tiny.write_alignscore, published.alignscore),
-    "minicheck": ("minicheck", None, tiny.write_t5, published.minicheck),
+    "summac-zs": (tiny.write_classifier, published.summac_zs),
+    "summac-conv": (tiny.write_summac_conv, published.summac_conv),
+    "alignscore": (tiny.write_alignscore, published.alignscore),
+    "minicheck": (tiny.write_t5, published.minicheck),
     "minicheck-roberta": (
-        "minicheck-roberta",
-        None,
-        lambda folder: tiny.write_classifier(folder, "roberta", id2label={0: "no", 1: "yes"}),
+        lambda folder: tiny.write_classifier(folder, "roberta", **YES_NO),
         published.minicheck_classifier,
     ),
     "minicheck-deberta": (
-        "minicheck-deberta",
-        None,
-        lambda folder: tiny.write_classifier(folder, "deberta-v2", id2label={0: "no", 1: "yes"}),
+        lambda folder: tiny.write_classifier(folder, "deberta-v2", **YES_NO),
         published.minicheck_classifier,
     ),
-    "hhem": ("hhem", None, tiny.write_hhem, published.hhem),
-    "trueteacher": ("trueteacher", None, tiny.write_t5, published.true),
-    "seahorse": ("seahorse", None, tiny.write_t5, published.true),
+    "hhem": (tiny.write_hhem, published.hhem),
+    "trueteacher": (tiny.write_t5, published.true),
+    "seahorse": (tiny.write_t5, published.true),
     **{
-        f"unieval {aspect}": ("unieval", aspect, tiny.write_t5, getattr(published, aspect))
+        f"unieval {aspect}": (tiny.write_t5, getattr(published, aspect))
         for aspect in PRESETS["unieval"].aspects
     },
 }
@@ -50,7 +47,7 @@ def folder_of(tmp_path_factory):
     written = {}
 
     def folder(name):
-        _, _, write, _ = JUDGES[name]
+        write, _ = JUDGES[name]
         if write not in written:
             written[write] = tmp_path_factory.mktemp("judge") / "tiny"
             written[write].mkdir()
@@ -61,18 +58,18 @@ def folder_of(tmp_path_factory):
 
 
 def table_of(name):
-    preset, aspect, _, _ = JUDGES[name]
+    preset, _, aspect = name.partition(" ")
     return {"preset": preset, **({"aspect": aspect} if aspect else {})}
 
 
 def test_every_preset_is_tested():
-    assert {preset for preset, *_ in JUDGES.values()} == set(PRESETS)
+    assert {name.partition(" ")[0] for name in JUDGES} == set(PRESETS)
 
 
 @pytest.mark.parametrize("name", JUDGES)
 @pytest.mark.parametrize("document", [tiny.NEWS, tiny.LONG], ids=["short", "long"])
 def test_presets_are_as_published(folder_of, name, document):
-    folder, judge = folder_of(name), JUDGES[name][3]
+    folder, judge = folder_of(name), JUDGES[name][1]
     model = PairModel(str(folder), table_of(name))
     found = model.score([document] * len(tiny.SUMMARIES), tiny.SUMMARIES)
     expected = [judge(folder, document, summary) for summary in tiny.SUMMARIES]
@@ -101,13 +98,9 @@ def test_two_texts_are_cut_as_tokenisers_do(folder_of, cut, most):
     how = {"document": "only_first", "longest": "longest_first"}[cut]
     for score, summary in zip(found.scores, tiny.SUMMARIES, strict=True):
         is_shorter = len(tokenizer(summary)["input_ids"]) + 1 < most
-        inputs = tokenizer(
-            tiny.NEWS,
-            summary,
-            truncation=how if is_shorter else "longest_first",
-            max_length=most,
-            return_tensors="pt",
-        )
+        truncation = how if is_shorter else "longest_first"
+        cut_to = {"truncation": truncation, "max_length": most, "return_tensors": "pt"}
+        inputs = tokenizer(tiny.NEWS, summary, **cut_to)
         with torch.no_grad():
             expected = own(**inputs).logits.softmax(-1)[0, 2].item()
         assert score == pytest.approx(expected, abs=ATOL)
@@ -162,13 +155,12 @@ def test_every_distinct_pair_is_asked_once(folder_of, corpus):
 
 @pytest.mark.parametrize("name", ["summac-zs", "minicheck-deberta", "unieval consistency"])
 def test_a_score_does_not_depend_on_the_batch(folder_of, corpus, name):
-    documents, summaries = corpus
-    together = PairModel(str(folder_of(name)), table_of(name)).score(*corpus)
-    alone = [
-        PairModel(str(folder_of(name)), table_of(name)).score([document], [summary]).scores[0]
-        for document, summary in zip(documents, summaries, strict=True)
+    together, *alone = (PairModel(str(folder_of(name)), table_of(name)) for _ in range(7))
+    scores = [
+        model.score([document], [summary]).scores[0]
+        for model, document, summary in zip(alone, *corpus, strict=True)
     ]
-    np.testing.assert_allclose(together.scores, alone, atol=ATOL)
+    np.testing.assert_allclose(together.score(*corpus).scores, scores, atol=ATOL)
 
 
 def test_answers_outlive_the_run(folder_of, corpus, tmp_path):
@@ -196,16 +188,12 @@ def test_a_causal_model_answers_with_its_next_token(tmp_path):
 
 
 def test_answers_of_several_names_are_one(folder_of):
-    folder = str(folder_of("summac-zs"))
-    by_class = [
-        PairModel(folder, {"positive": [k]}).score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0]
-        for k in range(3)
-    ]
-    two = PairModel(folder, {"positive": ["entailment", "neutral"]})
-    assert sum(by_class) == pytest.approx(1, abs=ATOL)
-    assert two.score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0] == pytest.approx(
-        by_class[1] + by_class[2], abs=ATOL
-    )
+    def asked(*positive):
+        model = PairModel(str(folder_of("summac-zs")), {"positive": list(positive)})
+        return model.score([tiny.NEWS], tiny.SUMMARIES[:1]).scores[0]
+
+    assert asked(0) + asked(1) + asked(2) == pytest.approx(1, abs=ATOL)
+    assert asked("entailment", "neutral") == pytest.approx(asked(1) + asked(2), abs=ATOL)
 
 
 def test_a_model_with_one_answer_gives_its_probability_or_logit(tmp_path):
@@ -245,11 +233,13 @@ def test_no_code_beside_a_model_is_run(tmp_path):
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("number", [3, -1])
-def test_a_class_that_is_not_there_is_refused(folder_of, number):
-    said = f"must have a class {number}, got 0 CONTRADICTION, 1 NEUTRAL, 2 ENTAILMENT; give"
-    with pytest.raises(ValueError, match=said):
-        PairModel(str(folder_of("summac-zs")), {"positive": number})
+def test_a_class_that_is_not_there_or_a_template_without_room_is_refused(folder_of):
+    for number in (3, -1):
+        said = f"must have a class {number}, got 0 CONTRADICTION, 1 NEUTRAL, 2 ENTAILMENT; give"
+        with pytest.raises(ValueError, match=said):
+            PairModel(str(folder_of("summac-zs")), {"positive": number})
+    with pytest.raises(ValueError, match="must leave room for texts in the 5 tokens"):
+        PairModel(str(folder_of("trueteacher")), {"preset": "trueteacher", "max_tokens": 5})
 
 
 def test_a_mark_in_a_text_is_letters(folder_of):
@@ -260,33 +250,20 @@ def test_a_mark_in_a_text_is_letters(folder_of):
     assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
-def test_a_template_must_leave_room(folder_of):
-    with pytest.raises(ValueError, match="must leave room for texts in the 5 tokens"):
-        PairModel(str(folder_of("trueteacher")), {"preset": "trueteacher", "max_tokens": 5})
-
-
 def test_signatures_tell_settings_apart():
     signatures = {preset.settings.signature() for preset in PRESETS.values()}
     assert len(signatures) == len(PRESETS) - 1, "TrueTeacher and SEAHORSE are asked alike"
     assert PairSettings().signature() == "document:whole|summary:whole|positive:entailment"
 
 
+CONV, ALIGN = "summac_conv_vitc_sent_perc_e.bin", "AlignScore-base.ckpt"
+
 # preset, what writes the folder, the file that is damaged, the message
 LACKING = [
     ("summac-conv", tiny.write_classifier, "", "no file .*_e.bin`; preset summac-conv needs"),
-    (
-        "summac-conv",
-        tiny.write_summac_conv,
-        "summac_conv_vitc_sent_perc_e.bin",
-        "must be the state of SummaC-Conv, got",
-    ),
+    ("summac-conv", tiny.write_summac_conv, CONV, "must be the state of SummaC-Conv, got"),
     ("alignscore", tiny.write_classifier, "", r"must hold one AlignScore\*.ckpt, got 0; preset al"),
-    (
-        "alignscore",
-        tiny.write_alignscore,
-        "AlignScore-base.ckpt",
-        "must be AlignScore's checkpoint, with nothing but numbers, got",
-    ),
+    ("alignscore", tiny.write_alignscore, ALIGN, "must be AlignScore's checkpoint, with nothing"),
     ("hhem", tiny.write_classifier, "", "foundation` must be there; preset hhem needs"),
     ("trueteacher", tiny.write_classifier, "", "preset trueteacher needs google"),
 ]

@@ -1,7 +1,6 @@
 """The values that the judges' own pages print, with the real weights.
 
-`ASSAY_JUDGES` names a folder with one of every model, under the name before the colon below; those
-that are because these are missing: skipped.
+`ASSAY_JUDGES` names a folder with one of every model; those that are missing are skipped.
 """
 
 import os
@@ -42,10 +41,7 @@ HHEM_PAIRS = [
     ("The capital of France is Berlin.", "The capital of France is Paris."),
     ("I am in California", "I am in United States."),
     ("I am in United States", "I am in California."),
-    (
-        "A person on a horse jumps over a broken down airplane.",
-        "A person is outdoors, on a horse.",
-    ),
+    ("A person on a horse jumps over a broken down airplane.", "A person is outdoors, on a horse."),
     (
         "A boy is jumping on skateboard in the middle of a red bridge.",
         "The boy skates down the sidewalk on a red bridge",
@@ -56,6 +52,7 @@ HHEM_PAIRS = [
     ),
     ("Mark Wahlberg was a fan of Manny.", "Manny was a fan of Mark Wahlberg."),
 ]
+HHEM_VALUES = [0.0111, 0.6474, 0.1290, 0.8969, 0.1846, 0.0050, 0.0543]
 # README.md of maszhongming/UniEval
 PARTY = (
     "Peter and Elizabeth took a taxi to attend the night party in the city. "
@@ -69,51 +66,29 @@ SUN = [
     ("the sun is shining", "the cat is shiny"),
 ]
 
-# folder: settings, pairs, printed values, half a unit of the last digit printed
-EXAMPLES = {
-    "vitc: summac-zs": ({"preset": "summac-zs"}, MARS_PAIRS, [0.582, 0.877], 5e-4),
-    "vitc: summac-conv": ({"preset": "summac-conv"}, MARS_PAIRS, [0.536, 0.709], 5e-4),
-    "minicheck-flan-t5-large: minicheck": (
-        {"preset": "minicheck"},
-        EXAMS,
-        [0.9805923700332642, 0.007121330592781305],
-        1e-4,
-    ),
-    "hhem: hhem": (
-        {"preset": "hhem"},
-        HHEM_PAIRS,
-        [0.0111, 0.6474, 0.1290, 0.8969, 0.1846, 0.0050, 0.0543],
-        5e-5,
-    ),
-    "trueteacher: trueteacher": ({"preset": "trueteacher"}, SUN, [1, 0], 0.5),
-    **{
-        f"unieval-sum: {aspect}": (
-            {"preset": "unieval", "aspect": aspect},
-            [(HOSPITAL if aspect == "relevance" else PARTY, SUMMARY)],
-            [value],
-            1e-4,
-        )
-        for aspect, value in (
-            ("coherence", 0.948185),
-            ("consistency", 0.883036),
-            ("fluency", 0.42928),
-            ("relevance", 0.636075),
-        )
-    },
-    "unieval-fact: consistency": (
-        {"preset": "unieval", "aspect": "consistency"},
-        [(PARTY, "Tom was rushed to hospital.")],
-        [0.025441],
-        1e-4,
-    ),
-}
+TOM = [(PARTY, "Tom was rushed to hospital.")]
+
+# folder, preset (and aspect), pairs, printed values, half a unit of the last digit printed
+EXAMPLES = [
+    ("vitc", "summac-zs", MARS_PAIRS, [0.582, 0.877], 5e-4),
+    ("vitc", "summac-conv", MARS_PAIRS, [0.536, 0.709], 5e-4),
+    ("minicheck-flan-t5-large", "minicheck", EXAMS, [0.9805923700, 0.0071213306], 1e-4),
+    ("hhem", "hhem", HHEM_PAIRS, HHEM_VALUES, 5e-5),
+    ("trueteacher", "trueteacher", SUN, [1, 0], 0.5),
+    ("unieval-sum", "unieval coherence", [(PARTY, SUMMARY)], [0.948185], 1e-4),
+    ("unieval-sum", "unieval consistency", [(PARTY, SUMMARY)], [0.883036], 1e-4),
+    ("unieval-sum", "unieval fluency", [(PARTY, SUMMARY)], [0.42928], 1e-4),
+    ("unieval-sum", "unieval relevance", [(HOSPITAL, SUMMARY)], [0.636075], 1e-4),
+    ("unieval-fact", "unieval consistency", TOM, [0.025441], 1e-4),
+]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_values_are_those_printed(name):
-    folder = Path(os.environ.get("ASSAY_JUDGES", "judges")) / name.partition(":")[0]
+@pytest.mark.parametrize(("name", "judge", "pairs", "printed", "atol"), EXAMPLES)
+def test_values_are_those_printed(name, judge, pairs, printed, atol):
+    folder = Path(os.environ.get("ASSAY_JUDGES", "judges")) / name
     if not folder.is_dir():
         pytest.skip(f"no weights at {folder}; set ASSAY_JUDGES to the folder that has them")
-    table, pairs, printed, atol = EXAMPLES[name]
+    preset, _, aspect = judge.partition(" ")
+    table = {"preset": preset, **({"aspect": aspect} if aspect else {})}
     found = PairModel(str(folder), table).score(*zip(*pairs, strict=True))
     np.testing.assert_allclose(found.scores, printed, atol=atol, rtol=0)

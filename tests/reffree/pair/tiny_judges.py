@@ -83,23 +83,18 @@ def _unigram():
 
 
 def _train(tokenizer, trainer, special, **settings):
-    tokenizer.train_from_iterator(
-        _TRAINING,
-        trainer(vocab_size=800, special_tokens=special, show_progress=False, **settings),
-    )
+    made = trainer(vocab_size=800, special_tokens=special, show_progress=False, **settings)
+    tokenizer.train_from_iterator(_TRAINING, made)
 
 
 def _save_tokenizer(folder, made, most):
     from transformers import PreTrainedTokenizerFast
 
     tokenizer, names = made
-    types = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=most,
-        **(types if "cls_token" in names else {}),
-        **names,
-    ).save_pretrained(folder)
+    if "cls_token" in names:
+        names["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=most, **names)
+    made.save_pretrained(folder)
     return tokenizer.get_vocab_size()
 
 
@@ -124,13 +119,10 @@ def write_classifier(folder: Path, family: str = "bert", noise: float = 0.2, **c
         "bert": {"max_position_embeddings": 512},
         "roberta": {"max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1},
         "deberta-v2": {
-            "relative_attention": True,
-            "position_biased_input": False,
-            "pos_att_type": ["p2c", "c2p"],
-            "pad_token_id": 0,
-            "type_vocab_size": 0,
+            "relative_attention": True, "position_biased_input": False, "type_vocab_size": 0,
+            "pos_att_type": ["p2c", "c2p"], "pad_token_id": 0,
         },
-    }[family]
+    }[family]  # fmt: skip
     settings = transformers.AutoConfig.for_model(
         family, vocab_size=size, intermediate_size=64, **_WIDTH, **own, **({**_CLASSES, **config})
     )
@@ -142,16 +134,8 @@ def write_classifier(folder: Path, family: str = "bert", noise: float = 0.2, **c
 def _t5(size, **settings):
     from transformers import T5Config
 
-    return T5Config(
-        vocab_size=size,
-        d_model=32,
-        d_kv=16,
-        d_ff=64,
-        num_layers=2,
-        num_heads=2,
-        decoder_start_token_id=0,
-        **settings,
-    )
+    width = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
+    return T5Config(vocab_size=size, decoder_start_token_id=0, **width, **settings)
 
 
 def write_t5(folder: Path) -> Path:
