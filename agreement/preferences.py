@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from agreement.intervals import Interval
-from agreement.matrices import require_fraction
+from agreement.intervals import CONFIDENCE, Interval
 from agreement.raters import krippendorff_alpha
 
 FIRST, SECOND, TIE = 0, 1, 2
@@ -33,13 +32,10 @@ def sign_test(n_first: int, n_second: int) -> float:
     return float(stats.binomtest(n_second, n).pvalue) if n else np.nan
 
 
-def win_share(
-    n_first: int, n_second: int, *, confidence: float = 0.95, method: str = "wilson"
-) -> Interval:
-    """Return the share of decided judgements that the second system won, with an interval.
+def win_share(n_first: int, n_second: int) -> Interval:
+    """Return the share of decided judgements that the second system won, with Wilson's interval.
 
-    `method` is "wilson" (1927), close to the confidence on average, or "clopper-pearson" (1934),
-    never below it. Ties are left out; undefined where every judgement is one.
+    Ties are left out; undefined where every judgement is one.
 
     Examples
     --------
@@ -47,15 +43,12 @@ def win_share(
     >>> share.value, round(share.low, 3), round(share.high, 3)
     (0.75, 0.301, 0.954)
     """
-    require_fraction("confidence", confidence)
     n = n_first + n_second
     if n == 0:
         reason = "no judgement prefers either"
-        return Interval(value=np.nan, low=np.nan, high=np.nan, method=method, reason=reason)
-    ends = stats.binomtest(n_second, n).proportion_ci(
-        confidence, method="exact" if method == "clopper-pearson" else method
-    )
-    return Interval(value=n_second / n, low=float(ends.low), high=float(ends.high), method=method)
+        return Interval(value=np.nan, low=np.nan, high=np.nan, method="wilson", reason=reason)
+    ends = stats.binomtest(n_second, n).proportion_ci(CONFIDENCE, method="wilson")
+    return Interval(value=n_second / n, low=float(ends.low), high=float(ends.high), method="wilson")
 
 
 def majorities(item_counts: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from agreement import TIE_RTOL, compare_systems, holm
+from agreement.intervals import CONFIDENCE
 from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
 from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
@@ -49,13 +50,13 @@ def compare_scores(
         scores_a=os.fspath(scores_a),
         scores_b=os.fspath(scores_b),
         kind=kind,
-        rows=tuple(_corrected(rows, 1.0 - settings.confidence)),
+        rows=tuple(_corrected(rows)),
         signatures={name: signatures[name] for name in shared if name in signatures},
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
         notes=tuple(dict.fromkeys([*notes, *_notes(a, b, shared)])),
         n_resamples=settings.resamples,
-        confidence=settings.confidence,
+        confidence=CONFIDENCE,
         seed=settings.seed,
     )
 
@@ -183,7 +184,6 @@ def _of_metric(
             scores_a[has_row],
             scores_b[has_row],
             n_resamples=settings.resamples,
-            confidence=settings.confidence,
             rng=np.random.default_rng(settings.seed),
         )
         shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
@@ -213,11 +213,11 @@ def _of_metric(
         )
 
 
-def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[MetricComparison]:
+def _corrected(rows: Sequence[MetricComparison]) -> Iterator[MetricComparison]:
     """Put in the corrected p-values, and which side is higher by them."""
     adjusted = holm(np.array([row.p_value for row in rows]))
     for row, p_holm in zip(rows, adjusted, strict=True):
-        higher = ("a" if row.difference > 0 else "b") if p_holm <= alpha else None
+        higher = ("a" if row.difference > 0 else "b") if p_holm <= 1.0 - CONFIDENCE else None
         yield replace(row, p_holm=float(p_holm), higher=higher)
 
 

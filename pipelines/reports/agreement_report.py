@@ -46,7 +46,7 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
     """
     tables = list(paper_tables(result))
     files = {
-        "report.html": _utf8(render_report(result, out)),
+        "report.html": _utf8(render_report(result)),
         "report.md": _utf8(render_markdown(result, tables)),
     }
     if all_tables:
@@ -59,15 +59,15 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
         write_whole(out / name, content)
 
 
-def render_report(result: AgreementResult, folder: Path) -> str:
-    """Render the page as one self-contained file; explain pages in `folder` are linked to."""
+def render_report(result: AgreementResult) -> str:
+    """Render the page as one self-contained file."""
     return render_page(
         "agreement_report.html",
         styles=["agreement_report.css"],
         scripts=["agreement_report.js"],
         with_charts=True,
         about=result.about,
-        view=report_view(result, folder),
+        view=report_view(result),
     )
 
 
@@ -122,13 +122,11 @@ def _utf8(text: str) -> bytes:
 
 
 def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Yield the tables that papers print: metrics by aspects, raters, sizes of a larger study."""
+    """Yield the tables that papers print: metrics by aspects, and raters."""
     for grid in grids(result):
         yield _correlation_table(grid, result)
     if not result.raters.is_empty():
         yield _raters_table(result)
-    if not result.power.is_empty():
-        yield _power_table(result)
 
 
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
@@ -188,30 +186,5 @@ def _raters_table(result: AgreementResult) -> PaperTable:
         caption=(
             "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
             "compared with the mean of all, which is less noisy."
-        ),
-    )
-
-
-def _power_table(result: AgreementResult) -> PaperTable:
-    return table_of(
-        result.power,
-        {
-            "aspect": "Aspect",
-            "metric": "Metric",
-            "value": "r",
-            "n_systems": "Systems",
-            "n_documents": "Documents",
-            "systems_for_correlation": "Systems for power",
-            "systems_for_width": "Systems for width",
-            "limit": "r with unlimited documents",
-            "documents_for_correlation": "Documents to come within 0.05",
-            "reason": "Undefined because",
-        },
-        name="power",
-        title="What a larger study would need (system-level Pearson)",
-        caption=(
-            "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
-            "no wider than 0.2; the correlation expected with unlimited documents, and the number "
-            "of documents that brings it within 0.05 of that."
         ),
     )

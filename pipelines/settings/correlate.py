@@ -10,10 +10,10 @@ from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
 LEVELS = ("system", "summary", "global")
-CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
+CORRELATIONS = ("pearson", "spearman", "kendall_b")
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
 """Between 0 and 1, with 0.5 for guessing."""
-COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
+COEFFICIENTS = (*CORRELATIONS, *ACCURACIES)
 FEWEST_SYSTEMS = 3
 """Systems on a document, on average, from which on summaries are ordered inside each document."""
 
@@ -45,9 +45,9 @@ class CorrelateSettings(Settings):
     levels; the verdict then uses summary level, or global level with fewer than 3 systems per
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
-    """Compute these coefficients; kendall_c is available, too. The verdict uses the first one;
-    without this option it uses spearman, or pearson at system level. pairwise_accuracy is not
-    defined at global level, and soft_pairwise_accuracy only at system level."""
+    """Compute these coefficients. The verdict uses the first one; without this option it uses
+    spearman, or pearson at system level. pairwise_accuracy is not defined at global level, and
+    soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
     that is more). 10000 is enough for a publication, and takes ten times as long."""
@@ -56,18 +56,12 @@ class CorrelateSettings(Settings):
     many times as long."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
-    corpus: Annotated[AnyPath | None, "rare"] = None
-    """File, folder, glob or URL of the texts, to show them where metric and people disagree."""
-    explain: Annotated[bool, "rare"] = False
-    """Also explain, on a page each, the scores of `assay score` that people disagree with most."""
     all_tables: Annotated[bool, "rare"] = False
     """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after
     `ratings.`, for example ratings.document_id=item."""
-    accept_unfinished: Annotated[bool, "rare"] = False
-    """Use what an unfinished `assay score` has scored so far."""
     fresh: bool = False
     """Replace the report in DIR."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
@@ -77,7 +71,7 @@ class CorrelateSettings(Settings):
         super().__post_init__()
         for option, names, choices in (
             ("--levels", self.levels, LEVELS),
-            ("--coefficients", self.coefficients, (*CORRELATIONS, *ACCURACIES)),
+            ("--coefficients", self.coefficients, COEFFICIENTS),
         ):
             for i, name in enumerate(names):
                 if name not in choices:
@@ -95,8 +89,6 @@ class CorrelateSettings(Settings):
             raise ValueError(f"`--resamples` must be at least 1, got {self.resamples}")
         if self.seed < 0:
             raise ValueError(f"`--seed` must not be negative, got {self.seed}")
-        if self.explain and self.out is None:
-            raise ValueError("`out` must name a folder for the pages of `explain`, got none")
 
     def coefficients_at(self, level: str) -> list[str]:
         """Return the coefficients that a level has: accuracies are about pairs of systems."""

@@ -56,13 +56,12 @@ def read_ratings(
     systems: Sequence[str] = (),
     exclude_systems: Sequence[str] = (),
     columns: Mapping[str, str],
-    has_option: bool = True,
 ) -> Ratings:
     """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
     Where empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all
     `systems` are kept and none is excluded; names may be patterns such as `expert-*`. `columns` has
-    our column name to the file's. `has_option`: whether errors may name `--raters`.
+    our column name to the file's.
     """
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
@@ -78,16 +77,15 @@ def read_ratings(
     said: list[str] = []
     by, pool = [*KEYS], MEAN_COLUMN
     remedy = "keep one row of each, or name the raters with `--columns rater=NAME`"
-    option = "--raters" if has_option else "raters"
     if RATER in frame.columns:
         by, remedy = [*KEYS, RATER], "keep one rating of each rater"
         pool = ",".join(raters) or "all"
         frame = with_rater_names(frame, where)
-        names, said = _chosen_raters(frame[RATER], raters, where, option)
+        names, said = _chosen_raters(frame[RATER], raters, where)
         frame = frame.filter(pl.col(RATER).is_in(names))
     elif raters:
         raise ValueError(
-            f"`{option}` needs a column `{RATER}`, which {where} lacks; leave it out, "
+            f"`raters` needs a column `{RATER}`, which {where} lacks; leave it out, "
             "or name the column with `--columns ratings.rater=NAME`"
         )
     all_systems = frame["system_id"].unique().sort().to_list()
@@ -210,7 +208,7 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _chosen_raters(
-    column: pl.Series, patterns: Sequence[str], where: str, option: str
+    column: pl.Series, patterns: Sequence[str], where: str
 ) -> tuple[list[str], list[str]]:
     """Return the raters asked for, all of one pool where none are, and what to say about it."""
     if n_unnamed := column.null_count():
@@ -218,7 +216,7 @@ def _chosen_raters(
     names = column.unique().sort().to_list()
     pools = pools_of(names)
     if patterns:
-        kept = keyed.matching(names, patterns, option)
+        kept = keyed.matching(names, patterns, "raters")
         mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
         notes = [f"Raters kept: {len(kept)} of {len(names)} ({keyed.listed(kept)})"]
         if len(mixed) > 1:
@@ -226,12 +224,8 @@ def _chosen_raters(
         return kept, notes
     if len(pools) > 1:
         shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
-        first = f"'{next(iter(pools))}*'"
-        how = f"`--raters {first}`"
-        if not option.startswith("--"):
-            how = f"`raters = {first}` in a `--config` file"
         raise ValueError(
-            f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
-            f"are mixed only if you ask for it; choose with {how}"
+            f"the names of the raters in {where} show {len(pools)} pools ({shown}), which are "
+            f"mixed only if you ask for it; choose with `raters`, such as '{next(iter(pools))}*'"
         )
     return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

@@ -36,7 +36,7 @@ class InputRecord:
     sha256: str
     """Of the content, in hexadecimal."""
     role: str
-    """"scores", "ratings" or "texts"."""
+    """Such as "scores" or "ratings"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,6 @@ class AgreementResult:
     """Correlations on random subsets of the documents."""
     disagreements: pl.DataFrame
     """Candidates that metric and people rank most differently inside their document."""
-    power: pl.DataFrame
-    """What a larger study would need: see `agreement.power`."""
     score_names: Sequence[str]
     """Metrics, in the order they were found."""
     aspects: Sequence[str]

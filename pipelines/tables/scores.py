@@ -35,7 +35,6 @@ class ScoreInput:
     """By column; empty for other tools' files."""
     asked: Sequence[str] = ()
     """Metrics of the run, as they were asked for."""
-    notes: Sequence[str] = ()
 
     def is_unasked(self, column: str) -> bool:
         """Say whether a run has a column only because it was asked for the F measure."""
@@ -51,8 +50,6 @@ class Scores:
     metrics: Sequence[str]
     signatures: Mapping[str, str]
     """By metric as in `metrics`."""
-    origins: Mapping[str, tuple[str, str]]
-    """By metric that `assay score` computed: the folder of the run, and its column there."""
     records: Sequence[InputRecord]
     notes: Sequence[str]
 
@@ -78,18 +75,14 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     is_finished = SUCCESS_FILE in list_names(folder)
     if not (is_finished or is_unfinished_accepted):
         raise ValueError(
-            f"the run in {path} has not finished; finish it with the same `assay score`, or take "
-            "what there is with `--accept-unfinished`"
+            f"the run in {path} has not finished; finish it with the same `assay score`"
         )
     there = committed_parts(folder, manifest.shards, manifest.fingerprint)
-    notes = []
-    if len(there) < len(manifest.shards):
-        if is_finished or not there:
-            raise ValueError(
-                f"{path} must hold {len(manifest.shards)} scores files of its run, got "
-                f"{len(there)}; score again with `assay score`"
-            )
-        notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
+    if len(there) < len(manifest.shards) and (is_finished or not there):
+        raise ValueError(
+            f"{path} must hold {len(manifest.shards)} scores files of its run, got "
+            f"{len(there)}; score again with `assay score`"
+        )
     parts = list(dict.fromkeys(there.values()))
     check_parts(parts)
     return ScoreInput(
@@ -97,7 +90,6 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
         files=[file for part in parts for file in keyed.files_of(part)],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
-        notes=notes,
     )
 
 
@@ -133,8 +125,7 @@ def read_scores(
     calls = _calls(inputs, lazies, metrics)
     wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
-    frame, notes = rated, [note for each in inputs for note in each.notes]
-    origins: dict[str, tuple[ScoreInput, str]] = {}
+    frame, notes, signatures = rated, list[str](), dict[str, str]()
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
@@ -142,7 +133,8 @@ def read_scores(
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
-            origins |= {kept[name]: (source, name) for name in kept if name in source.signatures}
+            signed = source.signatures
+            signatures |= {kept[name]: signed[name] for name in kept if name in signed}
     kept_metrics = [name for name in frame.columns if name not in KEYS]
     if not kept_metrics:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
@@ -152,8 +144,7 @@ def read_scores(
     return Scores(
         frame=frame,
         metrics=kept_metrics,
-        signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
-        origins={call: (source.path, name) for call, (source, name) in origins.items()},
+        signatures=signatures,
         records=[keyed.record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
     )

@@ -1,11 +1,9 @@
-"""Intervals: percentiles of a bootstrap, Fisher's formula; on simulated systems too."""
-
-import math
+"""Intervals: percentiles of a bootstrap; on simulated systems too."""
 
 import numpy as np
 import pytest
 
-from agreement import correlate, draw_resamples, fisher_interval, resampled_correlations
+from agreement import correlate, draw_resamples, resampled_correlations
 from agreement.intervals import bootstrap_interval, percentile_interval
 
 N_REPETITIONS = 1_000
@@ -48,24 +46,6 @@ def test_bootstrap_is_called_after_what_varies_and_asks_for_enough(
     point = correlate(scores[kept], ratings[kept], level=level)
     found = bootstrap_interval(np.zeros(9), 0.0, point, None)
     assert (found.method, found.reason) == (f"bootstrap-{name}", reason)
-
-
-@pytest.mark.parametrize(
-    ("coefficient", "error"),
-    [("pearson", 1 / 5), ("spearman", math.sqrt(1.125) / 5), ("kendall_b", math.sqrt(0.437 / 24))],
-)
-def test_fisher_interval_by_hand(coefficient, error):
-    interval = fisher_interval(0.5, 28, coefficient=coefficient)
-    half = 1.959963984540054 * error
-    ends = math.tanh(math.atanh(0.5) - half), math.tanh(math.atanh(0.5) + half)
-    assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-12)
-
-
-@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])
-def test_fisher_interval_undefined(r, n, reason):
-    interval = fisher_interval(r, n)
-    assert np.isnan([interval.low, interval.high]).all()
-    assert reason in interval.reason
 
 
 def simulated(rng, n_systems, n_documents, r):

@@ -325,7 +325,6 @@ def test_other_signatures_are_refused_and_say_what_differs(corpus, scored, refus
         (S, T, ("--systems-b", "x"), "`--systems-b` must match something, got `x`"),
         (S, {"s": {"sms": ["1.0", "good"]}}, (), "must hold numbers, got 'good'"),
         (S, T, ("--out", "table.xlsx"), "`--out` must end in .csv, .json, .md"),
-        (S, T, ("--confidence", "2"), "between 0 and 1"),
         (S, T, ("--resamples", "0"), "at least 1, got 0"),
     ],
 )

@@ -7,8 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay import correlate
-
 KEYS = ["document_id", "system_id"]
 
 
@@ -136,7 +134,7 @@ def test_missing_key_column_names_the_option(bench, refused):
     [
         (["--metrics", "rouge*"], "`--metrics` must match something, got `rouge*`"),
         (["--systems", "x*"], "`--systems` must match something, got `x*`; there are s0, s1"),
-        (["--raters", "expert-*"], "`--raters` needs a column `rater`"),
+        (["--raters", "expert-*"], "`raters` needs a column `rater`"),
         (["--levels", "corpus"], "`--levels` must be one of system, summary, global"),
         (["--coefficients", "kendall"], "`--coefficients` must be one of pearson, spearman"),
         (["--coefficients", "pairwise_accuracy"], "at least one of system, summary, global and"),
@@ -185,8 +183,3 @@ def test_infinite_score_rejected(bench, refused):
     )
     assert "column `good`" in (line := refused(scores=[bench.scores(infinite)]))
     assert "must hold finite numbers, got inf for document d0, system s2" in line
-
-
-def test_pages_of_scores_need_a_folder():
-    with pytest.raises(ValueError, match="`out` must name a folder for the pages of `explain`"):
-        correlate(["none.parquet"], ratings="none.csv", explain=True)

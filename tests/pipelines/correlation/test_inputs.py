@@ -84,15 +84,11 @@ def test_run_folder_is_read_by_its_committed_parts(bench, run_folder, named):
 
 
 @BY_PATH_OR_URL
-def test_unfinished_run_rejected(bench, refused, run_folder, named):
+def test_unfinished_run_rejected(refused, run_folder, named):
     folder, _ = run_folder
     (folder / "_SUCCESS").unlink()
     next((folder / "scores").glob("part-000001-*")).unlink()
     assert "has not finished" in refused(scores=[named(folder)])
-    status, out, _ = bench.correlate("--accept-unfinished", scores=[named(folder)])
-    assert status == 0
-    assert "is unfinished: 4 of 5 shards" in out
-    assert "48 are rated: 10 without a score" in out
 
 
 @BY_PATH_OR_URL
@@ -100,16 +96,6 @@ def test_finished_run_without_a_part_rejected(refused, run_folder, named):
     folder, _ = run_folder
     next((folder / "scores").glob("part-000001-*")).unlink()
     assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
-
-
-def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate(scores=[str(folder)])
-    before = {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()}
-    corpus.rename(corpus.with_name("moved.parquet"))
-    status, _, error = bench.correlate("--fresh", "--explain", scores=[str(folder)])
-    assert (status, error.count("\n")) == (2, 1)
-    assert {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()} == before
 
 
 def test_same_metric_of_two_inputs_is_named_by_input(bench):
@@ -179,18 +165,6 @@ def test_column_names_are_mapped(bench):
     )
     assert status == 0
     assert set(bench.table()["metric"]) == {"mine", "poor", "length"}
-
-
-def test_texts_are_shown_with_disagreements(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate("--corpus", str(corpus), scores=[str(folder)])
-    rows = bench.table("disagreements")
-    assert rows.height == 20
-    assert rows["candidate"].null_count() == 0
-    row = rows.row(0, named=True)
-    assert row["reference"] == f"cats sat on {row['document_id']}"
-    assert row["source"] == f"the source of {row['document_id']}"
-    assert row["gap"] == pytest.approx(row["score_rank"] - row["rating_rank"])
 
 
 def test_numbers_in_text_and_gaps():
@@ -267,19 +241,6 @@ def test_metric_is_chosen_by_column_or_full_name(bench):
     paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
     bench.correlate("--metrics", "good,two/poor", scores=paths)
     assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
-
-
-def test_lengths_come_from_the_texts(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate(scores=[str(folder)])
-    coefficient = "partial_pearson"
-    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
-    expected = bench.table(**wanted)["value"][0]
-    _, out, _ = bench.correlate(
-        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
-    )
-    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
-    assert "words of the candidates" in out
 
 
 def test_columns_called_like_patterns_are_columns(bench):
