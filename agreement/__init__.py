@@ -4,7 +4,6 @@ A matrix has shape (n_systems, n_documents), NaN where a cell is missing. Every 
 pure; randomness comes in as a generator; what cannot be computed is NaN with a reason.
 """
 
-from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
 from agreement.coefficients import COEFFICIENTS
 from agreement.differences import DifferenceTest, compare_correlations, holm
 from agreement.intervals import Interval
@@ -28,7 +27,6 @@ __all__ = [
     "DifferenceTest",
     "Interval",
     "Resamples",
-    "calibrate_ties",
     "compare_correlations",
     "compare_systems",
     "correlate",
@@ -42,7 +40,6 @@ __all__ = [
     "resampled_correlations",
     "sample_size_curve",
     "shared_cells",
-    "soft_pairwise_accuracy",
     "swap_tests",
     "system_means",
 ]

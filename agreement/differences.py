@@ -87,11 +87,6 @@ def dependent_test(
     Variables"; Steiger 1980). A widely copied printout has n - 2; that is a mistake corrected in
     2014. It is the formula with the right size in small samples (Hittner, May and Silver 2003).
     Undefined, with a reason, for too few units or a perfect fit, or where a `reason` is given.
-
-    Examples
-    --------
-    >>> round(dependent_test(0.3, 0.4, 0.5, 100).statistic, 4)
-    -1.0767
     """
     statistic, mean = math.nan, 0.5 * (r_a + r_b)
     determinant = 1.0 - r_a**2 - r_b**2 - r_ab**2 + 2.0 * r_a * r_b * r_ab

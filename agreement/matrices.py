@@ -67,11 +67,6 @@ def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
 
     Counted twice, a system weighs double in every correlation and interval. Use a metric with fine
     steps, for ratings tie by chance.
-
-    Examples
-    --------
-    >>> duplicate_systems(np.array([[0.1, 0.2], [0.5, 0.6], [0.1, 0.2]]))
-    [(0, 2)]
     """
     (matrix,) = as_matrices(scores=scores)
     have = ~np.isnan(matrix)

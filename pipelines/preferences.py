@@ -11,7 +11,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -55,11 +55,11 @@ def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings
     Raises ValueError if a file cannot be read as judgements: a column is missing, an entry is none
     of those allowed, a judge has judged an item twice, or nothing is left.
     """
-    read = read_judgements(judgements, settings)
+    frame, systems, n_missing = _read(judgements, settings)
     rows = []
-    for a, b in itertools.combinations(read.systems, 2):
-        of_pair = read.frame.filter(system_a=a, system_b=b)
-        for criterion in read.frame["criterion"].unique(maintain_order=True):
+    for a, b in itertools.combinations(systems, 2):
+        of_pair = frame.filter(system_a=a, system_b=b)
+        for criterion in frame["criterion"].unique(maintain_order=True):
             judged = of_pair.filter(criterion=criterion)
             if judged.height:
                 rows.append(_head_to_head(criterion, a, b, judged))
@@ -68,7 +68,7 @@ def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings
         files.append((str(settings.key), "key"))
     return Preferences(
         rows=tuple(_corrected(rows)),
-        n_missing=read.n_missing,
+        n_missing=n_missing,
         inputs=tuple(record_of(file, role) for path, role in files for file in files_of(path)),
         interval="wilson",
         confidence=CONFIDENCE,
@@ -80,8 +80,7 @@ def _head_to_head(criterion: str, a: str, b: str, judged: pl.DataFrame) -> HeadT
     wins_a, wins_b, ties = (int(outcomes[each]) for each in (FIRST, SECOND, TIE))
     share = win_share(wins_a, wins_b)
     by_item = _by_item(judged)
-    counts = np.stack([(by_item == each).sum(0) for each in (FIRST, SECOND, TIE)], axis=1)
-    items_a, items_b, items_tied = majorities(counts).tolist()
+    items_a, items_b, items_tied = majorities(by_item)
     alpha, share_equal, n_repeated = judge_agreement(by_item)
     return HeadToHead(
         criterion=criterion,
@@ -96,7 +95,7 @@ def _head_to_head(criterion: str, a: str, b: str, judged: pl.DataFrame) -> HeadT
         p_value=sign_test(wins_a, wins_b),
         p_holm=np.nan,
         preferred=None,
-        n_items=len(counts),
+        n_items=by_item.shape[1],
         n_judges=judged["judge"].drop_nulls().n_unique(),
         items_a=items_a,
         items_b=items_b,
@@ -142,26 +141,14 @@ def _corrected(rows: Sequence[HeadToHead]) -> Iterator[HeadToHead]:
 # Reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judgements:
-    """Judgements of pairs of systems."""
-
-    frame: pl.DataFrame
-    """`criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b` and
-    `outcome`: `FIRST`, `SECOND` or `TIE`. Of each pair, the system that stands first in `systems`
-    is A."""
-    systems: Sequence[str]
-    """In the order in which they were found, unless one was asked for."""
-    n_missing: int
-    """Judgements that were left blank."""
-
-
-def read_judgements(paths: Sequence[str], settings: PreferencesSettings) -> Judgements:
+def _read(
+    paths: Sequence[str], settings: PreferencesSettings
+) -> tuple[pl.DataFrame, Sequence[str], int]:
     """Read judgements from files (Parquet, CSV or JSONL) of one or both kinds.
 
-    A file has a row per judgement (`document_id`, `system_a`, `system_b`, `winner`, which is one of
-    the two or a tie, maybe `judge` and `criterion`), or is a filled sheet; one without judges'
-    names is the work of a judge called like the file.
+    Returns `criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b` and
+    `outcome` (`FIRST`, `SECOND` or `TIE`); the systems, in the order asked for or found: of each
+    pair, the earlier one is A; and how many judgements were left blank.
     """
     key = None if settings.key is None else _read_key(os.fspath(settings.key))
     files = [file for path in paths for file in files_of(path)]
@@ -191,7 +178,7 @@ def read_judgements(paths: Sequence[str], settings: PreferencesSettings) -> Judg
     named = frame.drop_nulls(["document_id", "judge"])
     repeated = named.filter(named.select(keys).is_duplicated())
     _refuse(repeated, "a judge must judge each item once per criterion", keys, "the judgements")
-    return Judgements(frame=frame, systems=systems, n_missing=n_missing)
+    return frame, systems, n_missing
 
 
 def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None) -> pl.DataFrame:
@@ -262,11 +249,15 @@ def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     winner = pl.col("winner").cast(pl.String).str.strip_chars()
     frame = frame.with_columns(winner=pl.when(winner != "").then(winner))
     winner = pl.col("winner")
-    outcome = pl.when(winner == pl.col("system_a")).then(FIRST)
-    outcome = outcome.when(winner == pl.col("system_b")).then(SECOND)
-    frame = frame.with_columns(
-        outcome=outcome.when(winner.str.to_lowercase().is_in(TIES)).then(TIE)
+    outcome = (
+        pl.when(winner == pl.col("system_a"))
+        .then(FIRST)
+        .when(winner == pl.col("system_b"))
+        .then(SECOND)
+        .when(winner.str.to_lowercase().is_in(TIES))
+        .then(TIE)
     )
+    frame = frame.with_columns(outcome=outcome)
     _refuse(
         frame.filter(winner.is_not_null() & pl.col("outcome").is_null()),
         f"`winner` must be one of the two systems, or {' or '.join(TIES)}",

@@ -55,7 +55,7 @@ def difference_rows(
     `tell` hears how many of how many tests are done; slow and quick ones take turns.
     """
     pairs = list(combinations(range(len(study.metrics)), 2))
-    keys = list(product(settings.levels, settings.correlations))
+    keys = list(product(settings.levels, settings.coefficients))
     asked = {key: _asked(study, settings, estimates.points[key]) for key in keys}
     # Every pair has its own stream: which others are tested, and in what order, changes nothing.
     streams = {key: dict(zip(pairs, rng.spawn(len(pairs)), strict=True)) for key in keys}
@@ -94,13 +94,7 @@ def difference_rows(
 
 
 def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int | None:
-    """Return the place of the highest value; a baseline is the best only among baselines.
-
-    Examples
-    --------
-    >>> best_metric(["length", "sms", "wms"], [0.9, 0.4, 0.5]), best_metric(["sms"], [None])
-    (2, None)
-    """
+    """Return the place of the highest value; a baseline is the best only among baselines."""
     defined = [i for i, value in enumerate(values) if value is not None and not np.isnan(value)]
     judged = [i for i in defined if not is_baseline(metrics[i])] or defined
     return max(judged, key=lambda i: (values[i], -i), default=None)

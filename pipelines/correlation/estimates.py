@@ -20,8 +20,6 @@ from pipelines.tables.study import Study, is_baseline
 
 MOST_CELLS_IN_PAIRS = 5_000
 """Kendall at global level is resampled only up to so many cells: its cost is quadratic."""
-SOFT_RESAMPLES = 1_000
-"""Random signs of soft pairwise accuracy."""
 ALPHAS = ("ordinal", "interval")
 N_SIZES, SMALLEST_SIZE = 10, 2
 """Numbers of documents that the curve of the sample size has, and the smallest of them."""
@@ -49,7 +47,7 @@ def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator
     shape = len(study.systems), len(study.documents)
     resamples = agreement.draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
     points, draws = {}, {}
-    for key in product(settings.levels, settings.correlations):
+    for key in product(settings.levels, settings.coefficients):
         how = dict(zip(("level", "coefficient"), key, strict=True))
         points[key] = [
             [agreement.correlate(x, y, **how) for y in study.ratings] for x in study.scores
@@ -67,67 +65,29 @@ def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
     return not (level == "global" and coefficient == "kendall_b" and n_cells > MOST_CELLS_IN_PAIRS)
 
 
-def correlation_rows(
-    study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """By aspect, metric and level: the correlations, then the accuracies."""
-    for k, aspect in enumerate(study.aspects):
-        for m, metric in enumerate(study.metrics):
-            x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
-            for level in settings.levels:
-                rows = [
-                    _correlation_row(x, y, estimates, (level, coefficient), m, k)
-                    for coefficient in settings.correlations
-                ]
-                rows += _accuracy_rows(x, y, level, settings, rng)
-                common = {
-                    "aspect": aspect,
-                    "metric": metric,
-                    "level": level,
-                    "n_cells": int((~np.isnan(x)).sum()),
-                    "raters": study.pool,
-                    "is_baseline": is_baseline(metric),
-                }
-                yield from ({**common, **row} for row in rows)
-
-
-def _correlation_row(
-    x: np.ndarray, y: np.ndarray, estimates: Estimates, key: SampleKey, m: int, k: int
-) -> dict[str, Any]:
-    level, coefficient = key
-    point = estimates.points[key][m][k]
-    row = asdict(point)
-    if key in estimates.draws:
-        draws = estimates.draws[key][:, m, k]
-        row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
-        row["interval"] = None if interval.reason else interval.method
-    else:
-        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
-    if level != "summary":
-        p_value = agreement.correlation_test(x, y, level=level, coefficient=coefficient)
-        row["p_value"] = p_value
-    return row
-
-
-def _accuracy_rows(
-    x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
-    have = ~np.isnan(x)
-    accuracies = {}
-    if "pairwise_accuracy" in settings.coefficients and level != "global":
-        accuracies["pairwise_accuracy"] = agreement.calibrate_ties(x, y, level=level)
-    if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
-        soft = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
-        accuracies["soft_pairwise_accuracy"] = soft
-    for name, accuracy in accuracies.items():
-        yield {
-            "coefficient": name,
-            **asdict(accuracy),
-            "n_systems": int(have.any(1).sum()),
-            "n_documents": int(have.any(0).sum()),
-            "n_missing": int((~have).sum()),
-        }
+def correlation_rows(study: Study, estimates: Estimates) -> Iterator[dict[str, Any]]:
+    """By aspect, metric, level and coefficient: the value, its interval, its textbook test."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
+        for (level, coefficient), points in estimates.points.items():
+            point = points[m][k]
+            row = asdict(point) | {
+                "aspect": aspect,
+                "metric": metric,
+                "n_cells": int((~np.isnan(x)).sum()),
+                "p_value": agreement.correlation_test(x, y, level=level, coefficient=coefficient),
+                "raters": study.pool,
+                "is_baseline": is_baseline(metric),
+            }
+            if (level, coefficient) in estimates.draws:
+                draws = estimates.draws[level, coefficient][:, m, k]
+                interval = bootstrap_interval(draws, point.value, point, point.reason)
+                row |= asdict(interval)
+                row["interval"] = None if interval.reason else interval.method
+            else:
+                too_many = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
+                row["reason"] = point.reason or too_many
+            yield row
 
 
 def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
@@ -144,7 +104,7 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
             statistic = f"krippendorff_alpha_{measurement}"
             alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
             yield {**common, "statistic": statistic, **asdict(alpha)}
-        for level, coefficient in product(settings.levels, settings.correlations):
+        for level, coefficient in product(settings.levels, settings.coefficients):
             row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
             row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
             if level == "system":
@@ -182,7 +142,7 @@ def sample_size_rows(
     sizes = np.unique(
         np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
     )
-    for level, coefficient in product(settings.levels, settings.correlations):
+    for level, coefficient in product(settings.levels, settings.coefficients):
         if not can_be_resampled(study, level, coefficient):
             continue
         how = {"level": level, "coefficient": coefficient}

@@ -118,16 +118,16 @@ def _analyse(
     study: Study, settings: CorrelateSettings, about: About, tell: Callable[[Progress], None]
 ) -> AgreementResult:
     """Compute every table; each has its own random numbers, so that none depends on another."""
-    seeds = np.random.SeedSequence(settings.seed).spawn(5)
-    streams = [np.random.default_rng(seed) for seed in seeds]
+    seeds = np.random.SeedSequence(settings.seed).spawn(5)  # the second is not in use any more
+    of_bootstrap, _, of_swaps, of_systems = map(np.random.default_rng, seeds[:4])
     tell(Progress(stage="correlations and their bootstrap"))
-    estimates = estimate(study, settings, streams[0])
-    correlations = table("correlations", correlation_rows(study, settings, estimates, streams[1]))
+    estimates = estimate(study, settings, of_bootstrap)
+    correlations = table("correlations", correlation_rows(study, estimates))
 
     def compared(n_done: int, n_tests: int) -> None:
         tell(Progress(stage="comparing metrics", n_rows=n_tests, n_done=n_done, unit="tests"))
 
-    rows = table("differences", difference_rows(study, settings, estimates, streams[2], compared))
+    rows = table("differences", difference_rows(study, settings, estimates, of_swaps, compared))
     differences = corrected(rows)
     tell(Progress(stage="raters, systems and sample sizes"))
     return AgreementResult(
@@ -135,7 +135,7 @@ def _analyse(
         correlations=with_best(correlations, differences),
         differences=differences,
         raters=table("raters", rater_rows(study, settings)),
-        systems=table("systems", system_rows(study, settings, streams[3])),
+        systems=table("systems", system_rows(study, settings, of_systems)),
         sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
         disagreements=table("disagreements", disagreement_rows(study)),
         score_names=study.metrics,

@@ -25,7 +25,6 @@ from pipelines.reports.tables import (
 )
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import STATISTICS, selection, sentence
-from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
 
@@ -75,10 +74,9 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
     """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
-    is_judged = about.main_coefficient in CORRELATIONS
     parts = [
         "# Which metric agrees with people",
-        *(["\n".join(map(_item, verdict.lines()))] if is_judged else []),
+        "\n".join(map(_item, verdict.lines())),
         f"{verdict.title}.",
         verdict.meaning,
         "\n".join(f"- {escape_markdown(note)}" for note in about.notes),

@@ -66,11 +66,9 @@ def read_ratings(
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
     whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
-    frame = whole.drop_nulls(KEYS)
-    if frame.is_empty():
-        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    frame, n_without_key = keyed.with_key(whole, where)
     notes = []
-    if n_without_key := whole.height - frame.height:
+    if n_without_key:
         notes.append(f"{n_without_key:,} rows of {where} have no key and are left out")
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
     names: list[str] = []
@@ -89,7 +87,11 @@ def read_ratings(
             "or name the column with `--columns ratings.rater=NAME`"
         )
     all_systems = frame["system_id"].unique().sort().to_list()
-    kept = _kept_systems(all_systems, systems, exclude_systems)
+    left_out = keyed.matching(all_systems, exclude_systems, "--exclude-systems")
+    kept = keyed.matching(all_systems, systems, "--systems") if systems else all_systems
+    kept = [name for name in kept if name not in left_out]
+    if not kept:
+        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
     if excluded := [name for name in all_systems if name not in kept]:
         notes.append(
             f"{len(kept)} of {len(all_systems)} systems are kept; left out: {', '.join(excluded)}"
@@ -170,15 +172,6 @@ def _with_aspects(
     return numbers, kept, notes
 
 
-def _kept_systems(names: list[str], kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    chosen = keyed.matching(names, kept, "--systems") if kept else names
-    excluded = keyed.matching(names, left_out, "--exclude-systems")
-    chosen = [name for name in chosen if name not in excluded]
-    if not chosen:
-        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
-    return chosen
-
-
 def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     """Return the ratings with their raters as text; refuse lists and the like."""
     kind = frame.schema[RATER]
@@ -193,13 +186,6 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
     """Group raters by their name without the number at its end.
 
     Where no name ends in a number (Ann, Bob) names say nothing about pools: one pool, "".
-
-    Examples
-    --------
-    >>> pools_of(["expert-1", "expert-2", "turker-1"])
-    {'expert': ['expert-1', 'expert-2'], 'turker': ['turker-1']}
-    >>> pools_of(["Ann", "Bob"])
-    {'': ['Ann', 'Bob']}
     """
     pools: dict[str, list[str]] = {}
     for name in raters:

@@ -36,10 +36,6 @@ class ScoreInput:
     asked: Sequence[str] = ()
     """Metrics of the run, as they were asked for."""
 
-    def is_unasked(self, column: str) -> bool:
-        """Say whether a run has a column only because it was asked for the F measure."""
-        return bool(self.asked) and is_precision_or_recall(column) and column not in self.asked
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scores:
@@ -138,8 +134,7 @@ def read_scores(
     kept_metrics = [name for name in frame.columns if name not in KEYS]
     if not kept_metrics:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
-    plain = {name for called in calls for name in called}
-    if shared := sorted({*kept_metrics} - plain):
+    if shared := sorted({*kept_metrics} - {name for called in calls for name in called}):
         notes.append(f"Columns that several inputs have are named by input: {keyed.listed(shared)}")
     return Scores(
         frame=frame,
@@ -180,16 +175,21 @@ def _wanted(
     with_parts: bool,
 ) -> set[str]:
     """Return the metrics a user wants, named as they are called or by their column in any input."""
-    known = [
-        (call, name, with_parts or not each.is_unasked(name))
+    pairs = [
+        (each, name, call)
         for each, called in zip(inputs, calls, strict=True)
         for name, call in called.items()
     ]
     if not patterns:
-        return {call for call, _, is_asked in known if is_asked}
-    names = dict.fromkeys([call for call, *_ in known] + [name for _, name, _ in known])
+        return {
+            call
+            for each, name, call in pairs
+            # A run has precision and recall also where it was asked for the F measure alone.
+            if with_parts or not (each.asked and is_precision_or_recall(name)) or name in each.asked
+        }
+    names = dict.fromkeys([call for *_, call in pairs] + [name for _, name, _ in pairs])
     chosen = set(keyed.matching([*names], patterns, "--metrics"))
-    return {call for call, name, _ in known if call in chosen or name in chosen}
+    return {call for _, name, call in pairs if call in chosen or name in chosen}
 
 
 def _rated_rows(
@@ -221,13 +221,11 @@ def _refuse_other_content(
     """Refuse metrics that look the same but for the hash of the files behind them."""
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for source, called in zip(inputs, calls, strict=True):
-        for name, call in called.items():
-            signature = source.signatures.get(name)
-            if signature is None or call not in wanted:
+        for name, signature in source.signatures.items():
+            if called.get(name) not in wanted:
                 continue
-            path, other = first.setdefault(
-                (name, without_content(signature)), (source.path, signature)
-            )
+            key = name, without_content(signature)
+            path, other = first.setdefault(key, (source.path, signature))
             if other != signature:
                 raise ValueError(
                     f"`{name}` must be computed with the same files in all inputs, but the hashes "

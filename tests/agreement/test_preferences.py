@@ -32,8 +32,8 @@ def test_interval_by_its_formula():
 
 
 def test_majorities_by_hand():
-    items = np.array([[3, 0, 0], [1, 2, 0], [1, 1, 1], [0, 1, 2], [0, 0, 0], [0, 0, 3]])
-    assert majorities(items).tolist() == [1, 2, 2]
+    items = [[0, 0, 0], [0, 1, 1], [0, 1, 2], [1, 2, 2], [np.nan] * 3, [2, np.nan, np.nan]]
+    assert majorities(np.array(items).T) == (1, 2, 2)
 
 
 def test_agreement_by_hand():
