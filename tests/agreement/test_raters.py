@@ -31,13 +31,6 @@ def test_alpha_matches_publication(measurement, alpha):
     assert result.n_units == 11
 
 
-def test_alpha_by_hand():
-    # Two raters, values 1 1 / 1 3. Observed: ordered pairs (1, 3), (3, 1), each 4, over 4 ratings.
-    # Expected: 3 ones and 1 three make 2 x 3 x 4 over 4 x 3.
-    result = krippendorff_alpha(np.array([[1.0, 1.0], [1.0, 3.0]]))
-    assert result.value == pytest.approx(1 - (8 / 4) / (24 / 12))
-
-
 @given(scale=st.floats(0.1, 10), shift=st.floats(-5, 5), order=st.permutations(range(4)))
 def test_alpha_does_not_depend_on_units_or_order_of_raters(scale, shift, order):
     moved = (PUBLISHED * scale + shift)[order]

@@ -92,23 +92,15 @@ def test_second_stage_is_for_small_p_values():
     assert open_one[0] > swapping.GIVEN_UP
 
 
-def test_undefined_difference_has_no_p_value():
+@pytest.mark.parametrize("level", LEVELS)
+def test_undefined_difference_has_no_p_value(level, rng):
     a, _, ratings = example(is_tied=False, has_gaps=False)
     constant = np.full_like(a, 0.3)
     constant[0] = 0.1 + 0.2
-    for level in LEVELS:
-        test = swap_tests(
-            a,
-            constant,
-            ratings,
-            level=level,
-            coefficient="pearson",
-            n_first=10,
-            n_most=10,
-            rng=np.random.default_rng(0),
-        )[0]
-        assert np.isnan(test[0])
-        assert test[1] == 0
+    options = {"level": level, "coefficient": "pearson", "n_first": 10, "n_most": 10}
+    p_value, n_swaps = swap_tests(a, constant, ratings, **options, rng=rng)[0]
+    assert np.isnan(p_value)
+    assert n_swaps == 0
 
 
 @pytest.mark.slow

@@ -127,11 +127,8 @@ def test_holm_is_over_all_rows(write):
 
 def test_many_judges_of_few_items_prefer_no_system(write):
     """Twelve judges who agree give twelve times the judgements, but not items."""
-    rows = [
-        judgement(f"d{item}", "old" if item else "new", judge=f"j{judge}")
-        for item in range(5)
-        for judge in range(12)
-    ]
+    pairs = itertools.product(range(5), range(12))
+    rows = [judgement(f"d{i}", "old" if i else "new", judge=f"j{judge}") for i, judge in pairs]
     (row,) = compare_preferences(write(rows)).rows
     assert row.p_value < 0.001
     assert row.p_holm == row.p_items == pytest.approx(0.375)
@@ -210,32 +207,33 @@ def test_sheet_is_blind_and_balanced(corpus, tmp_path):
     made = make_sheet(corpus, systems=SYSTEMS, n=10, out=str(out), seed=5)
     assert (made.n_rows, made.n_documents, made.n_eligible, made.n_equal) == (30, 10, 11, 0)
     assert not any(system in out.read_text("utf-8") for system in SYSTEMS)
-    sheet = pl.read_csv(out, infer_schema=False)
-    key = pl.read_csv(made.key, infer_schema=False)
+    sheet, key = (pl.read_csv(path, infer_schema=False) for path in (out, made.key))
     assert sheet.columns == ["item", "left", "right", "judge", *CLARK_CRITERIA, "comment"]
     assert set(sheet["item"]) == set(key["item"])
     lefts = Counter(key.select("system_a", "system_b", "left").iter_rows())
-    assert lefts == {
-        (a, b, left): 5 for a, b in itertools.combinations(SYSTEMS, 2) for left in (a, b)
-    }
+    all_pairs = list(itertools.combinations(SYSTEMS, 2))
+    assert lefts == {(*pair, left): 5 for pair in all_pairs for left in pair}
     assert key["document_id"].n_unique() == 10
-    odd = make_sheet(corpus, systems=SYSTEMS[:2], n=7, out=str(tmp_path / "odd.csv"), seed=1)
-    assert sorted(Counter(pl.read_csv(odd.key)["left"]).values()) == [3, 4]
     # the key is in the order of the systems, which becomes A before B; the sheet is not
-    pairs = key.select("system_a", "system_b").unique(maintain_order=True).rows()
-    assert pairs == list(itertools.combinations(SYSTEMS, 2))
+    assert key.select("system_a", "system_b").unique(maintain_order=True).rows() == all_pairs
     assert key["system_b"].rle().len() == 2
     assert sheet["item"].is_sorted()
     assert not key["item"].is_sorted()
 
 
-def test_sheet_depends_on_the_seed_only(corpus, tmp_path):
+def test_sheet_depends_on_the_seed_only(corpus, tmp_path, capsys):
     def made(name, seed):
-        sheet = make_sheet(corpus, systems=SYSTEMS[:2], n=8, out=str(tmp_path / name), seed=seed)
-        return Path(sheet.sheet).read_text("utf-8"), Path(sheet.key).read_text("utf-8")
+        words = ["preferences", "--make-sheet", corpus, "--systems", "old,new", "--n", "7"]
+        out, key = tmp_path / f"{name}.csv", tmp_path / f"{name}.key.csv"
+        assert run([*words, "--seed", str(seed), "--out", str(out)]) == 0
+        printed = capsys.readouterr().out
+        assert f"Sheet: {out}, 7 rows on 7 of 12 documents" in printed
+        assert f"Key: {key}; keep it from the judges" in printed
+        assert sorted(Counter(pl.read_csv(key)["left"]).values()) == [3, 4]
+        return out.read_text("utf-8"), key.read_text("utf-8")
 
-    assert made("a.csv", 1) == made("b.csv", 1)
-    assert made("c.csv", 2) != made("d.csv", 1)
+    assert made("a", 1) == made("b", 1)
+    assert made("c", 2) != made("d", 1)
 
 
 def test_systems_may_be_called_like_columns_and_need_texts(write, tmp_path):
@@ -316,12 +314,3 @@ def test_wrong_sheet_rejected(corpus, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         make_sheet(corpus, **given)
     assert not list(tmp_path.glob("sheet*"))
-
-
-def test_sheet_through_the_command_line(corpus, tmp_path, capsys):
-    out = tmp_path / "s.csv"
-    arguments = ["--make-sheet", corpus, "--systems", "old,new", "--n", "4", "--seed", "2"]
-    assert run(["preferences", *arguments, "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert f"Sheet: {out}, 4 rows on 4 of 12 documents" in printed
-    assert f"Key: {tmp_path / 's.key.csv'}; keep it from the judges" in printed
