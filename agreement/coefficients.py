@@ -65,9 +65,7 @@ def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
 def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     """Correlate rows as `all_pairs` does, under every row of weights, by Pearson or Spearman.
 
-    Shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y). Pearson comes from weighted
-    sums, all of them one matrix product; Spearman from cumulated counts, in an order that is
-    sorted once.
+    Shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y).
     """
     if coefficient == "spearman":
         left, x_norms = _ranked(x, weights)

@@ -62,12 +62,12 @@ def compare_correlations(
     a, b, y = shared_cells(*as_matrices(scores_a=scores_a, scores_b=scores_b, ratings=ratings))
     pairs = {"r_a": (a, y), "r_b": (b, y), "r_ab": (a, b)}
     results = {
-        name: correlate(*pair, level=level, coefficient=coefficient) for name, pair in pairs.items()
+        name: correlate(*each, level=level, coefficient=coefficient) for name, each in pairs.items()
     }
-    reason = next(
-        (f"{name} is undefined: {each.reason}" for name, each in results.items() if each.reason),
-        None,
-    )
+    reasons = [
+        f"{name} is undefined: {each.reason}" for name, each in results.items() if each.reason
+    ]
+    reason = reasons[0] if reasons else None
     if level == "summary":
         reason = "a mean over documents is not one correlation; use a permutation test"
     units = system_means(y) if level == "system" else y

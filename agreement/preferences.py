@@ -17,21 +17,17 @@ FIRST, SECOND, TIE = 0, 1, 2
 
 
 def sign_test(n_first: int, n_second: int) -> float:
-    """Test whether both systems are preferred equally often, ties left out.
+    """Test whether both systems are preferred equally often; NaN where every judgement is a tie.
 
     Two-sided exact binomial test (Dixon and Mood 1946). It takes the judgements as independent:
-    where several judges saw an item, test the items' majorities, too. NaN where every judgement is
-    a tie.
+    where several judges saw an item, test the items' majorities, too.
     """
     n = n_first + n_second
     return float(stats.binomtest(n_second, n).pvalue) if n else np.nan
 
 
 def win_share(n_first: int, n_second: int) -> Interval:
-    """Return the share of decided judgements that the second system won, with Wilson's interval.
-
-    Ties are left out; undefined where every judgement is one.
-    """
+    """Return the share of judgements that the second system won, ties left out, after Wilson."""
     n = n_first + n_second
     if n == 0:
         reason = "no judgement prefers either"

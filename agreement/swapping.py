@@ -13,6 +13,8 @@ correction makes a p-value smaller.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from agreement.coefficients import all_pairs, merge_close
@@ -182,16 +184,15 @@ class GroupNull(Null):
 
     def differences(self, signs: Array) -> Array:
         """Return the difference in each swap; signs have shape (n_swaps, n_groups, n)."""
-        both = self._correlations(np.ascontiguousarray(signs.swapaxes(0, 1)))
         values = []
-        for each in both:
+        for each in self._correlations(np.ascontiguousarray(signs.swapaxes(0, 1))):
             is_defined = ~np.isnan(each)
             sums = np.where(is_defined, each, 0.0).sum(0)
             n_defined = is_defined.sum(0)
             values.append(np.where(n_defined > 0, sums / np.maximum(n_defined, 1), np.nan))
         return np.asarray(values[0] - values[1])
 
-    def _correlations(self, signs: Array) -> tuple[Array, Array]:
+    def _correlations(self, signs: Array) -> Iterator[Array]:
         """Of both swapped metrics, shape (n_groups, n_swaps, n_aspects) each."""
         raise NotImplementedError
 
@@ -217,17 +218,15 @@ class ValueNull(GroupNull):
             [half[..., None] * ratings, half[..., None], (2.0 * middle * half)[..., None]], axis=-1
         )
 
-    def _correlations(self, signs: Array) -> tuple[Array, Array]:
+    def _correlations(self, signs: Array) -> Iterator[Array]:
         products = signs @ self._weights
         moved, sums, cross = products[..., :-2], products[..., -2], products[..., -1]
         centre = sums**2 / np.maximum(self._n, 1)[:, None]
-        results = []
         for sign in (1.0, -1.0):
             variance = self._squares + sign * cross - centre
             variance[variance <= self._least] = np.nan
             below = np.sqrt(variance[..., None] * self._norms[:, None])
-            results.append((self._constant + sign * moved) / below)
-        return results[0], results[1]
+            yield (self._constant + sign * moved) / below
 
 
 class GroupRankNull(GroupNull):
@@ -243,16 +242,14 @@ class GroupRankNull(GroupNull):
         self._norms[self._norms == 0] = np.nan
         self.numbers_per_swap = 2 * a.size
 
-    def _correlations(self, signs: Array) -> tuple[Array, Array]:
+    def _correlations(self, signs: Array) -> Iterator[Array]:
         even = self._constant.sum(2)[:, None] + signs * (signs @ self._joint.swapaxes(1, 2))
         odd = self._own.sum(2)[:, None] * signs + signs @ self._other.swapaxes(1, 2)
-        results = []
         for ranks in (even + odd, even - odd):
             norms = np.einsum("grn,grn->gr", ranks, ranks)
             norms[norms == 0] = np.nan
             below = np.sqrt(norms[..., None] * self._norms[:, None])
-            results.append(ranks @ self._ratings / below)
-        return results[0], results[1]
+            yield ranks @ self._ratings / below
 
 
 class GroupPairNull(GroupNull):
@@ -280,17 +277,15 @@ class GroupPairNull(GroupNull):
         self._norms[self._norms == 0] = np.nan
         self.numbers_per_swap = a.shape[1] * max(self._i.size, 1)
 
-    def _correlations(self, signs: Array) -> tuple[Array, Array]:
+    def _correlations(self, signs: Array) -> Iterator[Array]:
         signs = signs.astype(np.float32)
         products = signs[..., self._i] * signs[..., self._j]
         even = self._constant + products @ self._joint
         odd = signs @ self._linear
-        results = []
         for both in (even + odd, even - odd):
             norms = both[..., -1:]
             norms[norms <= 0] = np.nan
-            results.append(both[..., :-1] / np.sqrt(norms * self._norms[:, None]))
-        return results[0], results[1]
+            yield both[..., :-1] / np.sqrt(norms * self._norms[:, None])
 
 
 def _centred(values: Array, have: Array) -> Array:

@@ -30,11 +30,7 @@ from sms.naming import AnyPath
 def compare_scores(
     scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings
 ) -> ScoreComparison:
-    """Compare two sets of scores without ratings, under every metric that both have.
-
-    Raises ValueError if a metric has another signature on the other side, or the sides share no
-    metric or no document, or are the same.
-    """
+    """Compare two sets of scores without ratings, under every metric that both have."""
     inputs = [find_scores(scores_a), find_scores(scores_b)]
     keyed.check_columns(settings.columns, [each.files for each in inputs])
     a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
@@ -107,9 +103,8 @@ def _check_comparable(a: _Side, b: _Side, shared: Sequence[str]) -> None:
             f"{b.path} has {keyed.listed(b.scores.metrics)}; score both with the same `--metrics`"
         )
     ours, theirs = a.scores.signatures, b.scores.signatures
-    differing = [name for name in shared if ours.get(name) != theirs.get(name, ours.get(name))]
-    differing = [name for name in differing if name in ours]
-    if differing:
+    both = [name for name in shared if name in ours and name in theirs]
+    if differing := [name for name in both if ours[name] != theirs[name]]:
         name, *others = differing
         more = f" (and so do {keyed.listed(others)})" if others else ""
         parts = [each[name].split("|") for each in (ours, theirs)]

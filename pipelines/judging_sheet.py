@@ -20,9 +20,6 @@ from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 
-KEY_SUFFIX = ".key.csv"
-_TAG_BYTES = 3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingSheet:
@@ -35,8 +32,6 @@ class JudgingSheet:
     """Drawn, out of `n_eligible`."""
     n_eligible: int
     """Documents for which every system has a text."""
-    n_equal: int
-    """Rows with the same text on both sides; they can only tie."""
 
 
 def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
@@ -44,14 +39,11 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
 
     Of each pair, either system stands on the left in half of the rows (one more of either if
     their number is odd). The sheet names no system and no document; its key does.
-
-    Raises ValueError if there are too few systems or documents, a file is there already, or a name
-    is taken.
     """
     if not settings.out:
         raise ValueError("`--out` must name the new sheet, a .csv file, got none")
     sheet_file = Output.named("out", settings.out)
-    key_file = sheet_file.beside("key", f"{os.path.splitext(sheet_file.name)[0]}{KEY_SUFFIX}")
+    key_file = sheet_file.beside("key", f"{os.path.splitext(sheet_file.name)[0]}.key.csv")
     sheet_file.check_file(".csv", is_new=True)
     key_file.check_file(is_new=True)
     _check_request(settings)
@@ -76,7 +68,6 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
         n_rows=len(sheet),
         n_documents=settings.n,
         n_eligible=len(texts),
-        n_equal=sum(row["left"] == row["right"] for row in sheet),
     )
 
 
@@ -143,7 +134,7 @@ def _key(documents: Sequence[str], settings: PreferencesSettings) -> pl.DataFram
         lefts = rng.permutation([a] * n_left + [b] * (len(drawn) - n_left)).tolist()
         rows += [(document, *pair, left) for document, left in zip(drawn, lefts, strict=True)]
     turns = np.argsort(rng.permutation(len(rows))) + 1
-    tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
+    tag = hashlib.blake2b(repr(rows).encode(), digest_size=3).hexdigest()
     width = len(str(len(rows)))
     items = [(f"{tag}-{turn:0{width}}", *row) for turn, row in zip(turns, rows, strict=True)]
     return pl.DataFrame(items, KEY_COLUMNS, orient="row")

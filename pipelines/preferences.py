@@ -50,11 +50,7 @@ _COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *SHEET_COLUMN
 
 
 def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
-    """Compare systems by the judgements of people.
-
-    Raises ValueError if a file cannot be read as judgements: a column is missing, an entry is none
-    of those allowed, a judge has judged an item twice, or nothing is left.
-    """
+    """Compare systems by the judgements of people; ValueError if a file does not hold any."""
     frame, systems, n_missing = _read(judgements, settings)
     rows = []
     for a, b in itertools.combinations(systems, 2):
@@ -122,10 +118,7 @@ def _by_item(judged: pl.DataFrame) -> np.ndarray:
 
 
 def _corrected(rows: Sequence[HeadToHead]) -> Iterator[HeadToHead]:
-    """Correct the p-values over all rows and say who is preferred.
-
-    Of items, where some were judged repeatedly: their judgements are not independent.
-    """
+    """Correct the p-values, of items if some were judged repeatedly, and say who is preferred."""
     tested = [
         (row.p_items, row.items_b - row.items_a)
         if row.n_items_repeated

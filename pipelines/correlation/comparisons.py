@@ -158,12 +158,8 @@ def _asked(
 
 def _n_most(settings: CorrelateSettings, asked: Asked) -> int:
     """Return how many swaps the largest family needs."""
-    sizes = Counter(
-        (k, family)
-        for of_pair in asked.values()
-        for k, families in of_pair.items()
-        for family in families
-    )
+    of_pairs = [of_pair.items() for of_pair in asked.values()]
+    sizes = Counter((k, family) for each in of_pairs for k, names in each for family in names)
     return max(settings.resamples, SWAPS_PER_PAIR * max(sizes.values(), default=0))
 
 

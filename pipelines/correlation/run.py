@@ -147,11 +147,7 @@ def _analyse(
 
 
 def _report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
-    """Return the folder (or URL) of a report, which may be written to.
-
-    Raises ValueError if the folder holds a report that may not be replaced, or files that are no
-    report's; OSError if nothing may be written there.
-    """
+    """Return the folder (or URL) of a report; refuse one that holds another or other files."""
     output = Output.named("--out", out)
     output.check_folder(*_OUR_NAMES, LONG_FOLDER)
     entries = output.names()

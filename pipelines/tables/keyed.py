@@ -73,10 +73,7 @@ def check_columns(
     inputs: Sequence[Sequence[InputFile]],
     ratings: Sequence[InputFile] = (),
 ) -> None:
-    """Refuse to rename a column that none of the inputs has; one of them may lack it.
-
-    After `ratings.` it must be in the ratings.
-    """
+    """Refuse to rename a column that none of the inputs has, or the ratings after `ratings.`."""
     if not columns:
         return
     of_ratings = _names_in([ratings])
@@ -185,10 +182,7 @@ def examples(keys: pl.DataFrame) -> str:
 
 
 def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[str]:
-    """Return the names that match any pattern such as `expert-*`, in their own order.
-
-    A pattern that matches none is refused, with what there is.
-    """
+    """Return the names that match any pattern such as `expert-*`; refuse one that matches none."""
     chosen: set[str] = set()
     for pattern in patterns:
         matches = {name for name in names if name == pattern or fnmatchcase(name, pattern)}

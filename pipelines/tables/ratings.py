@@ -113,32 +113,21 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     """Part `--columns` into the names in the files of texts or scores, and those in the ratings.
 
     Ids and raters count for both; after `ratings.` for the ratings alone.
-
-    Raises ValueError if another column than an id or the rater is named for the ratings.
-
-    Examples
-    --------
-    >>> columns_apart({"document_id": "Id", "candidate": "Text", "ratings.document_id": "item"})
-    ({'document_id': 'Id', 'candidate': 'Text'}, {'document_id': 'item'})
     """
-    named = columns or {}
-    own = {
-        ours.removeprefix(keyed.OF_RATINGS): theirs
-        for ours, theirs in named.items()
-        if ours.startswith(keyed.OF_RATINGS)
-    }
-    if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
-        raise ValueError(
-            "of the ratings, `--columns` can rename only "
-            f"{', '.join(keyed.OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
-            f"`{keyed.OF_RATINGS}{unknown[0]}`; aspects keep their names"
-        )
-    both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
-    texts = {
-        ours: theirs
-        for ours, theirs in named.items()
-        if ours != RATER and not ours.startswith(keyed.OF_RATINGS)
-    }
+    ids = (*KEYS, RATER)
+    texts, both, own = dict[str, str](), dict[str, str](), dict[str, str]()
+    for ours, theirs in (columns or {}).items():
+        name = ours.removeprefix(keyed.OF_RATINGS)
+        if name == ours:
+            texts |= {ours: theirs} if ours != RATER else {}
+            both |= {ours: theirs} if ours in ids else {}
+        elif name in ids:
+            own[name] = theirs
+        else:
+            raise ValueError(
+                f"of the ratings, `--columns` can rename only {keyed.OF_RATINGS}"
+                f"{f', {keyed.OF_RATINGS}'.join(ids)}, got `{ours}`; aspects keep their names"
+            )
     return texts, both | own
 
 
@@ -159,14 +148,14 @@ def _with_aspects(
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
     notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
-        firsts = {
-            name: keyed.cells_of(frame, name).drop_nulls().head(1).to_list()
+        firsts = [
+            f"{name} ({str(cells[0])[:20]!r})"
             for name in names[: keyed.SHOWN]
-        }
-        shown = (f"{name} ({str(cells[0])[:20]!r})" for name, cells in firsts.items() if cells)
+            if len(cells := keyed.cells_of(frame, name).drop_nulls().head(1))
+        ]
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got "
-            + (", ".join(shown) or "none")
+            + (", ".join(firsts) or "none")
             + "".join(f". {note}" for note in notes)
         )
     return numbers, kept, notes
@@ -183,10 +172,7 @@ def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
 
 
 def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
-    """Group raters by their name without the number at its end.
-
-    Where no name ends in a number (Ann, Bob) names say nothing about pools: one pool, "".
-    """
+    """Group raters by their name without the number at its end; one pool, "", if none has one."""
     pools: dict[str, list[str]] = {}
     for name in raters:
         pools.setdefault(_NUMBER_AT_END.sub("", name), []).append(name)

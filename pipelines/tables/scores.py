@@ -54,8 +54,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     """Find the files of one input: the committed parts of a run, or the files themselves.
 
     A folder's files are those its `_SUCCESS` lists, not whatever lies there; of an unfinished run
-    what it has committed so far, if that is accepted. ValueError if a folder holds no run, or one
-    that has not finished, or a scores file of a run is not as it was written.
+    what it has committed so far, if that is accepted.
     """
     path = os.fspath(path)
     if not is_folder(path):
@@ -110,9 +109,6 @@ def read_scores(
     all of them. `rated` has the keys of the rated candidates, sorted, each once. `metrics` are
     names or patterns to keep, all where empty (but, without `with_parts`, precision and recall that
     the run was not asked for by name); `columns` has our column name to the file's.
-
-    Raises ValueError if an input has no rated candidate, a key repeats, a column holds text and
-    numbers, or a metric was computed in the same way with other weights or vectors.
     """
     times = Counter(real_path(each.path) for each in inputs)
     if repeated := [path for path, n in times.items() if n > 1]:

@@ -48,8 +48,6 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
 
     Metrics without any score and aspects without any rating are left out first. The text is the
     one line that says what was cut.
-
-    Raises ValueError if no row is left.
     """
     # As text: true where there is a value; a row that is in one table only has none in the other.
     rated = ratings.frame.group_by(KEYS, maintain_order=True).agg(
@@ -104,10 +102,7 @@ def _complete(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 
 def make_study(ratings: Ratings, scores: Scores) -> Study:
-    """Lay scores and ratings out over the rated systems and documents, both sorted.
-
-    A cell's rating is the mean over the raters who rated it.
-    """
+    """Lay scores and mean ratings out over the rated systems and documents, both sorted."""
     rated = ratings.frame
     systems, documents = (
         rated[key].unique().sort().to_list() for key in ("system_id", "document_id")
@@ -181,11 +176,7 @@ def duplicates(study: Study) -> list[str]:
 def _cell_means(
     values: np.ndarray, cells: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]
 ) -> np.ndarray:
-    """Mean over the values of each cell; NaN where there is none.
-
-    Means that differ in how they were summed only, such as those of .1, .2, .3 and .3, .2, .1,
-    are equal.
-    """
+    """Mean over the values of each cell, NaN without any; equal if they differ by rounding."""
     present = ~np.isnan(values)
     i, j = (each[present] for each in cells)
     sums, counts = np.zeros(shape), np.zeros(shape)
