@@ -42,13 +42,6 @@ def test_levels_match_scipy(coefficient, pilot):
         assert result.value == pytest.approx(expected[level], abs=1e-12)
 
 
-def test_constant_documents_are_skipped_and_counted():
-    scores = np.array([[1.0, 1.0, 0.3], [2.0, 2.0, 0.1 + 0.2], [3.0, 3.0, 0.3]])
-    ratings = np.array([[1.0, 5.0, 1.0], [2.0, 5.0, 2.0], [4.0, 5.0, 3.0]])
-    result = correlate(scores, ratings, level="summary", coefficient="spearman")
-    assert (result.value, result.n_documents, result.n_skipped) == (1.0, 3, 2)
-
-
 def test_means_that_differ_by_rounding_are_tied():
     # 0.1 + 0.2 and 0.3 + 0.0 are the same mean; summing leaves one bit between them.
     scores = np.array([[0.1, 0.2], [0.3, 0.0], [0.7, 0.7]])

@@ -87,17 +87,13 @@ def test_stacks_of_other_cells_rejected(rng, scores, ratings, message):
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
-    scores, ratings = stacks(rng, with_holes=True)
     resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
-    at_once = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
+    given = *stacks(rng, with_holes=True), resamples
+    how = {"level": level, "coefficient": coefficient}
+    at_once = resampled_correlations(*given, **how)
     monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
-    in_steps = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)
+    np.testing.assert_allclose(resampled_correlations(*given, **how), at_once, atol=1e-12)
 
 
 def test_curve_of_the_sample_size_ends_at_the_whole(pilot, rng):

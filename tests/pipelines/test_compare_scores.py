@@ -187,21 +187,14 @@ def test_too_few_resamples_for_so_many_tests_are_told(compared):
     assert {row.higher for row in enough.rows} == {"a"}
 
 
-def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(scored, capsys):
+def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(scored, refused):
     a, b = scored("a", "a", 5), scored("b", "b", 8)
-    (part,) = sorted(Path(a, "scores").iterdir())
+    (part,) = Path(a, "scores").iterdir()
     data = bytearray(part.read_bytes())
-    for at in (len(data) // 4, len(data) - 100):  # in a page, in the footer
-        data[at] ^= 4
-        part.write_bytes(data)
-        for named in (a, part):  # as a run, and as a file
-            assert run(["compare", str(named), str(b)]) == 2
-            error = capsys.readouterr().err
-            assert (
-                f"scores file {part} is damaged" in error
-                or f"not a readable Parquet file: {part}" in error
-            )
-        data[at] ^= 4
+    data[len(data) // 4] ^= 4
+    part.write_bytes(data)
+    for named in (a, part):  # as a run, and as a file
+        assert f"scores file {part} is damaged" in refused(named, b)
 
 
 S, T, U = {"s": {"sms": [1.0, 2.0]}}, {"t": {"sms": [5.0, 7.0]}}, {"u": {"sms": [1.0, 1.0]}}

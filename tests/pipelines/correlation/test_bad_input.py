@@ -109,15 +109,6 @@ def test_one_input_twice_rejected(bench, refused):
 # Cells that say why they are empty
 
 
-def test_one_system_marks_system_level(bench):
-    status, out, _ = bench.correlate("--systems", "s1")
-    assert status == 0
-    assert "fewer than 2 systems, got 1" in out
-    rows = bench.table(level="system", coefficient="pearson")
-    assert rows["value"].null_count() == rows.height == 3
-    assert bench.table(level="global", metric="good", coefficient="pearson")["value"][0] is not None
-
-
 def test_fewer_than_four_systems_mark_williams(bench):
     bench.correlate("--systems", "s0,s1,s2")
     rows = bench.table("differences", test="williams")

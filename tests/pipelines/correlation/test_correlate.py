@@ -57,6 +57,10 @@ def test_differences_are_differences_of_the_correlations(result):
     again = (rows["a_again"] - rows["b_again"]).to_list()
     assert rows["difference"].to_list() == pytest.approx(again, abs=1e-12)
     assert (rows["low"] <= rows["high"]).all()
+    williams = rows.filter(test="williams")
+    assert (williams["statistic"].sign() == williams["difference"].sign()).all()
+    assert williams["p_value"].is_between(0, 1).all()
+    assert williams.height == 4  # two with the best, two with the baseline
 
 
 def test_interval_over_a_single_document_says_that_it_is_over_systems(plain_bench):
