@@ -60,7 +60,6 @@ def test_close_means_are_merged_and_missing_ones_stay():
     ("x", "y", "expected"),
     [
         ([0.1, 0.2, 0.7], [0.2, 0.4, 1.4], 1.0),  # exactly
-        ([0.1, 0.2, 0.7], [-0.1, -0.2, -0.7], -1.0),
         ([1.0, 2.0], [5.0, 4.0], -1.0),
         ([1.0], [5.0], np.nan),
         ([], [], np.nan),

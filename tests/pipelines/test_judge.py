@@ -138,14 +138,10 @@ def test_no_rated_row_rejected(quick, tmp_path, capsys):
 
 @pytest.mark.parametrize("verb", ["judge", "correlate", "compare"])
 def test_columns_that_no_file_has_are_refused(verb, ratings):
-    asked = {"columns": {"candidate": "nope"}}
-    call = {
-        "judge": lambda: assay.judge(LADDER, ratings=ratings, **asked),
-        "correlate": lambda: assay.correlate(ratings, ratings=ratings, **asked),
-        "compare": lambda: assay.compare(ratings, ratings, **asked),
-    }[verb]
+    second = (ratings,) if verb == "compare" else ()
+    others = {} if verb == "compare" else {"ratings": ratings}
     with pytest.raises(ValueError, match="`--columns` must name a column of the files, got `cand"):
-        call()
+        getattr(assay, verb)(ratings, *second, columns={"candidate": "nope"}, **others)
 
 
 def test_metric_that_is_not_to_be_used_is_not_in_the_command(quick, ratings):

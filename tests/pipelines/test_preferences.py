@@ -273,12 +273,12 @@ def test_judges_are_called_like_their_sheets(sheet):
         compare_preferences([always_new, str(link)], key=key)
 
 
-def test_sheet_with_another_key_rejected(sheet, corpus, tmp_path):
+def test_sheet_with_another_key_or_entry_rejected(sheet, corpus, tmp_path):
     filled, key = sheet(lambda document, criterion: "new")
-    other = make_sheet(corpus, systems=SYSTEMS[:2], n=10, out=str(tmp_path / "o.csv"), seed=9)
     wrong, _ = sheet(lambda document, criterion: "both", judge="wrong")
+    other = make_sheet(corpus, systems=SYSTEMS[:2], n=10, out=str(tmp_path / "o.csv"), seed=9).key
     for path, of, message in (
-        (filled, other.key, "every item must be in the key, got item"),
+        (filled, other, "every item must be in the key, got item"),
         (filled, None, "is a sheet for judges; name the file of its key"),
         (wrong, key, "an entry must be left, right, tie, = or blank, got item"),
     ):

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.score import score_corpus
-from pipelines.tables.keyed import number_columns
+from pipelines.tables.keyed import files_of, number_columns
 from pipelines.tables.ratings import read_ratings
-from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.scores import ScoreInput, find_scores, read_scores
 
 KEYS = ["document_id", "system_id"]
 BY_PATH_OR_URL = pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])
@@ -99,35 +99,26 @@ def test_same_metric_of_two_inputs_is_named_by_input(bench):
     assert "Columns that several inputs have are named by input: a/run/good, b/run/good" in out
 
 
-@pytest.fixture
-def scored_with(bench, run_folder):
-    """Score the study's corpus with vectors `FOLDER/v.txt`; return the folder of the run."""
-    _, corpus = run_folder
+def test_metric_of_other_files_is_refused_and_of_the_same_named_by_input(bench):
+    keys = bench.rows.select(KEYS).sort(KEYS)
 
-    def call(name, scale, **options):
-        vectors = bench.folder / name / "v.txt"
-        vectors.parent.mkdir(exist_ok=True)
-        words = ["cats", "sat", "on", "mats", "today"]
-        vectors.write_text("".join(f"{w} {k} {scale}\n" for k, w in enumerate(words)))
-        out = bench.folder / f"run-{name}"
-        options = {"metrics": ("sms", "length")} | options
-        score_corpus(corpus, out, encoders={"v": f"glove:{vectors}"}, local=True, **options)
-        return str(out)
+    def read(**signatures):
+        frame = bench.rows.select(*KEYS, "good")
+        inputs = [
+            ScoreInput(path=path, files=files_of(path), signatures={"good": signature})
+            for name, signature in signatures.items()
+            for path in [bench.scores(frame, f"{name}.parquet")]
+        ]
+        return read_scores(inputs, keys, columns={})
 
-    return call
-
-
-def test_metric_of_other_files_is_refused_and_of_the_same_named_by_input(
-    bench, refused, scored_with
-):
-    folders = [scored_with("a", 1), scored_with("b", 2)]
-    line = refused(scores=folders)
-    assert "`sms` must be computed with the same files in all inputs" in line
-    assert f"{folders[0]} and {folders[1]}; score one of them again under another name" in line
-    assert bench.correlate("--metrics", "length", scores=folders)[0] == 0
-    others = scored_with("c", 1), scored_with("d", 1, metrics=("sms",), multi_reference="mean")
-    bench.correlate("--fresh", "--metrics", "sms", scores=[folders[0], *others])
-    assert set(bench.table()["metric"]) == {"run-a/sms", "run-c/sms", "run-d/sms"}
+    with pytest.raises(
+        ValueError, match=r"`good` must be computed with the same files .*/a\.parquet and .*/b\.par"
+    ):
+        read(a="good|enc:v|hash:0a1b", b="good|enc:v|hash:2c3d")
+    found = read(
+        a="good|enc:v|hash:0a1b", c="good|enc:v|hash:0a1b", d="good|enc:v|hash:2c|ref:mean"
+    )
+    assert found.metrics == ["a/good", "c/good", "d/good"]
 
 
 @pytest.mark.parametrize(
