@@ -4,11 +4,20 @@ A matrix has shape (n_systems, n_documents), NaN where a cell is missing. Every 
 pure; randomness comes in as a generator; what cannot be computed is NaN with a reason.
 """
 
+from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
 from agreement.coefficients import COEFFICIENTS
 from agreement.differences import DifferenceTest, compare_correlations, holm
 from agreement.intervals import Interval
-from agreement.levels import LEVELS, Correlation, correlate, correlation_test, system_means
+from agreement.levels import (
+    LEVELS,
+    Correlation,
+    correlate,
+    correlation_test,
+    partial_correlate,
+    system_means,
+)
 from agreement.matrices import TIE_RTOL, duplicate_systems, shared_cells
+from agreement.power import documents_for_correlation, systems_for_correlation
 from agreement.ranking import compare_systems, mean_intervals
 from agreement.raters import krippendorff_alpha, leave_one_out
 from agreement.resampling import (
@@ -27,19 +36,24 @@ __all__ = [
     "DifferenceTest",
     "Interval",
     "Resamples",
+    "calibrate_ties",
     "compare_correlations",
     "compare_systems",
     "correlate",
     "correlation_test",
+    "documents_for_correlation",
     "draw_resamples",
     "duplicate_systems",
     "holm",
     "krippendorff_alpha",
     "leave_one_out",
     "mean_intervals",
+    "partial_correlate",
     "resampled_correlations",
     "sample_size_curve",
     "shared_cells",
+    "soft_pairwise_accuracy",
     "swap_tests",
     "system_means",
+    "systems_for_correlation",
 ]

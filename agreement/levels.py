@@ -24,6 +24,9 @@ LEVELS = ("system", "summary", "global")
 MOST_PERMUTED = 9
 """Units up to which the p-value of Spearman's coefficient is over all their orders, as R has it."""
 
+CERTAIN = 1e-10
+"""A partial correlation is undefined when a variable is determined by the third up to this."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
@@ -63,19 +66,40 @@ def correlate(
     require_choice("level", level, LEVELS)
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     values = rowwise(_rows(x, level), _rows(y, level), coefficient)
-    value = float(_mean(values))
-    present = ~np.isnan(x)
-    n_skipped = int((np.isnan(values) & present.any(0)).sum()) if level == "summary" else 0
-    return Correlation(
-        value=value,
-        level=level,
-        coefficient=coefficient,
-        n_systems=int(present.any(1).sum()),
-        n_documents=int(present.any(0).sum()),
-        n_missing=int((~present).sum()),
-        n_skipped=n_skipped,
-        reason=_reason(x, y, level) if np.isnan(value) else None,
-    )
+    reason = _reason(x, y, level) if np.isnan(_mean(values)) else None
+    return _described(values, x, level, coefficient, reason)
+
+
+def partial_correlate(
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    given: np.ndarray,
+    *,
+    level: str,
+    coefficient: str = "pearson",
+) -> Correlation:
+    r"""Correlate scores with ratings, with a third matrix (such as length) held fixed.
+
+    .. math:: r_{xy \cdot z} = (r_{xy} - r_{xz} r_{yz}) / \sqrt{(1 - r_{xz}^2)(1 - r_{yz}^2)}
+
+    at system and global level; inside each document, then averaged, at summary level. For
+    Kendall the same formula holds (Kendall 1942). Undefined also where `given` is constant or
+    determines one of the others. Only cells that all three have are used.
+    """
+    require_choice("level", level, LEVELS)
+    x, y, z = shared_cells(*as_matrices(scores=scores, ratings=ratings, given=given))
+    first, second, third = (_rows(each, level) for each in (x, y, z))
+    r_xy = rowwise(first, second, coefficient)
+    r_xz = rowwise(first, third, coefficient)
+    r_yz = rowwise(second, third, coefficient)
+    unexplained = (1.0 - r_xz**2) * (1.0 - r_yz**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        partial = (r_xy - r_xz * r_yz) / np.sqrt(unexplained)
+    partial = np.where(unexplained > CERTAIN, np.clip(partial, -1.0, 1.0), np.nan)
+    reason = None
+    if np.isnan(_mean(partial)):
+        reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
+    return _described(partial, x, level, coefficient, reason)
 
 
 def correlation_test(
@@ -169,3 +193,20 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
         return None
     first = max(set(reasons), key=lambda each: (reasons.count(each), str(each)))
     return f"undefined in every document, mostly because {first}"
+
+
+def _described(
+    values: np.ndarray, x: np.ndarray, level: str, coefficient: str, reason: str | None
+) -> Correlation:
+    present = ~np.isnan(x)
+    skipped = (np.isnan(values) & present.any(0)).sum() if level == "summary" else 0
+    return Correlation(
+        value=float(_mean(values)),
+        level=level,
+        coefficient=coefficient,
+        n_systems=int(present.any(1).sum()),
+        n_documents=int(present.any(0).sum()),
+        n_missing=int((~present).sum()),
+        n_skipped=int(skipped),
+        reason=reason,
+    )

@@ -55,7 +55,7 @@ def difference_rows(
     `tell` hears how many of how many tests are done; slow and quick ones take turns.
     """
     pairs = list(combinations(range(len(study.metrics)), 2))
-    keys = list(product(settings.levels, settings.coefficients))
+    keys = list(product(settings.levels, settings.correlations))
     asked = {key: _asked(study, settings, estimates.points[key]) for key in keys}
     # Every pair has its own stream: which others are tested, and in what order, changes nothing.
     streams = {key: dict(zip(pairs, rng.spawn(len(pairs)), strict=True)) for key in keys}

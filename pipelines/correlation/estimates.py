@@ -28,6 +28,9 @@ N_DRAWS = 50
 N_DISAGREEMENTS = 10
 """Candidates listed per aspect and metric."""
 
+SOFT_RESAMPLES = 1_000
+"""Random signs of soft pairwise accuracy."""
+
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
 
@@ -47,7 +50,7 @@ def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator
     shape = len(study.systems), len(study.documents)
     resamples = agreement.draw_resamples(*shape, n_resamples=settings.resamples, rng=rng)
     points, draws = {}, {}
-    for key in product(settings.levels, settings.coefficients):
+    for key in product(settings.levels, settings.correlations):
         how = dict(zip(("level", "coefficient"), key, strict=True))
         points[key] = [
             [agreement.correlate(x, y, **how) for y in study.ratings] for x in study.scores
@@ -65,20 +68,23 @@ def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
     return not (level == "global" and coefficient == "kendall_b" and n_cells > MOST_CELLS_IN_PAIRS)
 
 
-def correlation_rows(study: Study, estimates: Estimates) -> Iterator[dict[str, Any]]:
+def correlation_rows(
+    study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
     """By aspect, metric, level and coefficient: the value, its interval, its textbook test."""
     for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
         x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
+        common = {
+            "aspect": aspect,
+            "metric": metric,
+            "n_cells": int((~np.isnan(x)).sum()),
+            "raters": study.pool,
+            "is_baseline": is_baseline(metric),
+        }
         for (level, coefficient), points in estimates.points.items():
             point = points[m][k]
-            row = asdict(point) | {
-                "aspect": aspect,
-                "metric": metric,
-                "n_cells": int((~np.isnan(x)).sum()),
-                "p_value": agreement.correlation_test(x, y, level=level, coefficient=coefficient),
-                "raters": study.pool,
-                "is_baseline": is_baseline(metric),
-            }
+            p_value = agreement.correlation_test(x, y, level=level, coefficient=coefficient)
+            row = {**asdict(point), "p_value": p_value}
             if (level, coefficient) in estimates.draws:
                 draws = estimates.draws[level, coefficient][:, m, k]
                 interval = bootstrap_interval(draws, point.value, point, point.reason)
@@ -87,7 +93,68 @@ def correlation_rows(study: Study, estimates: Estimates) -> Iterator[dict[str, A
             else:
                 too_many = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
                 row["reason"] = point.reason or too_many
-            yield row
+            yield common | row
+        for level in settings.levels:
+            for row in (
+                *_partial_rows(study, x, y, level, settings),
+                *_accuracy_rows(x, y, level, settings, rng),
+            ):
+                yield {**common, "level": level, **row}
+
+
+def _partial_rows(
+    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings
+) -> Iterator[dict[str, Any]]:
+    """Correlations given the metric `length`, if there is one."""
+    lengths = study.lengths
+    for coefficient in settings.correlations if lengths is not None else ():
+        point = agreement.partial_correlate(x, y, lengths, level=level, coefficient=coefficient)
+        yield {**asdict(point), "coefficient": f"partial_{coefficient}"}
+
+
+def _accuracy_rows(
+    x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
+    have = ~np.isnan(x)
+    for name in settings.coefficients_at(level):
+        if name == "pairwise_accuracy":
+            accuracy = agreement.calibrate_ties(x, y, level=level)
+        elif name == "soft_pairwise_accuracy":
+            accuracy = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+        else:
+            continue
+        yield {
+            "coefficient": name,
+            **asdict(accuracy),
+            "n_systems": int(have.any(1).sum()),
+            "n_documents": int(have.any(0).sum()),
+            "n_missing": int((~have).sum()),
+        }
+
+
+def power_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Say what a larger study would need, by aspect and metric."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        x, y = study.scores[m], study.ratings[k]
+        point = agreement.correlate(x, y, level="system")
+        row = {
+            "aspect": aspect,
+            "metric": metric,
+            "value": point.value,
+            "n_systems": point.n_systems,
+            "n_documents": point.n_documents,
+            "reason": point.reason,
+        }
+        if point.reason is None and abs(point.value) < 1.0:
+            documents = agreement.documents_for_correlation(x, y)
+            row |= {
+                "systems_for_correlation": agreement.systems_for_correlation(point.value),
+                "limit": documents.limit,
+                "documents_for_correlation": documents.n,
+                "reason": documents.reason,
+            }
+        yield row
 
 
 def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
@@ -104,7 +171,7 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
             statistic = f"krippendorff_alpha_{measurement}"
             alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
             yield {**common, "statistic": statistic, **asdict(alpha)}
-        for level, coefficient in product(settings.levels, settings.coefficients):
+        for level, coefficient in product(settings.levels, settings.correlations):
             row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
             row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
             if level == "system":
@@ -142,7 +209,7 @@ def sample_size_rows(
     sizes = np.unique(
         np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
     )
-    for level, coefficient in product(settings.levels, settings.coefficients):
+    for level, coefficient in product(settings.levels, settings.correlations):
         if not can_be_resampled(study, level, coefficient):
             continue
         how = {"level": level, "coefficient": coefficient}

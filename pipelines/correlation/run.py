@@ -21,6 +21,7 @@ from pipelines.correlation.estimates import (
     correlation_rows,
     disagreement_rows,
     estimate,
+    power_rows,
     rater_rows,
     sample_size_rows,
     system_rows,
@@ -118,11 +119,11 @@ def _analyse(
     study: Study, settings: CorrelateSettings, about: About, tell: Callable[[Progress], None]
 ) -> AgreementResult:
     """Compute every table; each has its own random numbers, so that none depends on another."""
-    seeds = np.random.SeedSequence(settings.seed).spawn(5)  # the second is not in use any more
-    of_bootstrap, _, of_swaps, of_systems = map(np.random.default_rng, seeds[:4])
+    seeds = np.random.SeedSequence(settings.seed).spawn(5)
+    of_bootstrap, of_soft, of_swaps, of_systems = map(np.random.default_rng, seeds[:4])
     tell(Progress(stage="correlations and their bootstrap"))
     estimates = estimate(study, settings, of_bootstrap)
-    correlations = table("correlations", correlation_rows(study, estimates))
+    correlations = table("correlations", correlation_rows(study, settings, estimates, of_soft))
 
     def compared(n_done: int, n_tests: int) -> None:
         tell(Progress(stage="comparing metrics", n_rows=n_tests, n_done=n_done, unit="tests"))
@@ -138,6 +139,7 @@ def _analyse(
         systems=table("systems", system_rows(study, settings, of_systems)),
         sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
         disagreements=table("disagreements", disagreement_rows(study)),
+        power=table("power", power_rows(study)),
         score_names=study.metrics,
         aspects=study.aspects,
     )

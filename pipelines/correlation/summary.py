@@ -12,7 +12,7 @@ from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.terminal import table_blocks, wrapped
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import SIGNIFICANCE
-from pipelines.settings.correlate import LEVELS
+from pipelines.settings.correlate import ACCURACIES, CORRELATIONS, LEVELS
 from pipelines.tables.records import AgreementResult
 from sms.naming import counted
 
@@ -30,13 +30,17 @@ def summary_text(
     about = result.about
     coefficient = about.main_coefficient
     rows = result.correlations.filter(pl.col("coefficient") == coefficient)
-    verdict = verdict_of(result, about.main_level, coefficient)
     levels = [level for level in LEVELS if level in rows["level"].unique()]
-    parts = [
-        wrapped([*verdict.lines(), f"({verdict.title})", verdict.meaning], width),
-        f"{coefficient} with {about.confidence:.0%} bootstrap intervals over {about.resampled} "
-        f"({about.n_resamples:,} resamples)\n{about.compared}, raters: {about.raters}",
-    ]
+    intervals = (
+        f"with {about.confidence:.0%} bootstrap intervals over {about.resampled} "
+        f"({about.n_resamples:,} resamples)"
+    )
+    heading = f"{coefficient} {'without intervals' if coefficient in ACCURACIES else intervals}"
+    parts = [f"{heading}\n{about.compared}, raters: {about.raters}"]
+    if coefficient in CORRELATIONS:
+        verdict = verdict_of(result, about.main_level, coefficient)
+        lines = [*verdict.lines(), f"({verdict.title})", verdict.meaning]
+        parts.insert(0, wrapped(lines, width))
     for aspect in result.aspects:
         cells = {
             (row["metric"], row["level"]): row
@@ -52,7 +56,8 @@ def summary_text(
         header = [aspect, *(f"{level} level{2 * _NO_MARK}" for level in levels)]
         table = table_blocks(header, body, is_terminal=is_terminal, width=width)
         parts.append(table.replace(_NO_MARK, " "))
-    parts[-1] += f"\n* the best, = cannot be told apart from it at {SIGNIFICANCE:g}"
+    if coefficient in CORRELATIONS:
+        parts[-1] += f"\n* the best, = cannot be told apart from it at {SIGNIFICANCE:g}"
     parts.append("\n".join(_below(result, rows)))
     parts.append(
         f"Report: {join(out, 'report.html')}, report.md; all numbers: correlations.parquet"
@@ -69,17 +74,21 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def _below(result: AgreementResult, rows: pl.DataFrame) -> Iterator[str]:
+    coefficient = result.about.main_coefficient
     undefined = rows.filter(pl.col("value").is_null())
     for (reason,), cells in undefined.group_by("reason", maintain_order=True):
         yield f"Undefined: {_places(cells)}: {reason}"
     defined = rows.drop_nulls("value")
-    without = defined.filter(pl.col("low").is_null())
-    for (reason,), cells in without.group_by("reason", maintain_order=True):
-        yield f"No interval: {_places(cells)}: {str(reason).removeprefix('no interval: ')}"
+    if coefficient in CORRELATIONS:
+        without = defined.filter(pl.col("low").is_null())
+        for (reason,), cells in without.group_by("reason", maintain_order=True):
+            yield f"No interval: {_places(cells)}: {str(reason).removeprefix('no interval: ')}"
+    why = "on which scores or ratings are constant"
+    if coefficient in ACCURACIES:
+        why = "of which fewer than two systems have a score and a rating"
     skipped = defined.filter((pl.col("level") == "summary") & (pl.col("n_skipped") > 0))
     for (aspect,), cells in skipped.group_by("aspect", maintain_order=True):
         most = counted(max(cells["n_skipped"]), "document")
-        why = "on which scores or ratings are constant"
         yield f"Summary level, {aspect}: up to {most} skipped, {why}"
     yield from result.about.notes
 

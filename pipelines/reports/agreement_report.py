@@ -25,6 +25,7 @@ from pipelines.reports.tables import (
 )
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import STATISTICS, selection, sentence
+from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
 
@@ -74,9 +75,10 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
     """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
+    is_judged = about.main_coefficient in CORRELATIONS
     parts = [
         "# Which metric agrees with people",
-        "\n".join(map(_item, verdict.lines())),
+        *(["\n".join(map(_item, verdict.lines()))] if is_judged else []),
         f"{verdict.title}.",
         verdict.meaning,
         "\n".join(f"- {escape_markdown(note)}" for note in about.notes),
@@ -120,11 +122,13 @@ def _utf8(text: str) -> bytes:
 
 
 def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Yield the tables that papers print: metrics by aspects, and raters."""
+    """Yield the tables that papers print: metrics by aspects, raters, sizes of a larger study."""
     for grid in grids(result):
         yield _correlation_table(grid, result)
     if not result.raters.is_empty():
         yield _raters_table(result)
+    if not result.power.is_empty():
+        yield _power_table(result)
 
 
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
@@ -184,5 +188,29 @@ def _raters_table(result: AgreementResult) -> PaperTable:
         caption=(
             "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
             "compared with the mean of all, which is less noisy."
+        ),
+    )
+
+
+def _power_table(result: AgreementResult) -> PaperTable:
+    return table_of(
+        result.power,
+        {
+            "aspect": "Aspect",
+            "metric": "Metric",
+            "value": "r",
+            "n_systems": "Systems",
+            "n_documents": "Documents",
+            "systems_for_correlation": "Systems for power",
+            "limit": "r with unlimited documents",
+            "documents_for_correlation": "Documents to come within 0.05",
+            "reason": "Undefined because",
+        },
+        name="power",
+        title="What a larger study would need (system-level Pearson)",
+        caption=(
+            "Systems needed to find the correlation with a power of 0.8; the correlation expected "
+            "with unlimited documents, and the number of documents that brings it within 0.05 of "
+            "that."
         ),
     )

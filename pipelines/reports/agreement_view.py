@@ -25,6 +25,8 @@ from pipelines.reports.words import (
     in_order,
     selection,
 )
+from pipelines.settings.correlate import ACCURACIES
+from pipelines.settings.correlate import CORRELATIONS as TESTED
 from pipelines.tables.records import AgreementResult
 from sms.naming import natural
 
@@ -56,6 +58,11 @@ class Grid:
     def title(self) -> str:
         """Return coefficient and level in words."""
         return f"{self.name}, {self.level} level"
+
+    @property
+    def origin(self) -> float:
+        """Return where a metric that knows nothing would be."""
+        return 0.5 if self.coefficient in ACCURACIES else 0.0
 
     def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
         """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
@@ -105,10 +112,19 @@ def report_view(result: AgreementResult) -> dict[str, Any]:
         "coefficients": {grid.coefficient: grid.name for grid in all_grids},
         "metrics": {name: name for name in result.score_names},
         "tests": {test: TESTS[test] for test in tests},
-        "verdicts": [verdict_of(result, grid.level, grid.coefficient) for grid in all_grids],
+        "verdicts": [
+            verdict_of(result, grid.level, grid.coefficient)
+            for grid in all_grids
+            if grid.coefficient in TESTED
+        ],
         "overviews": [_overview(grid, result) for grid in all_grids],
         "panels": panels,
         "raters": list(_raters(result)),
+        "power": [
+            {"aspect": aspect, "rows": rows.to_dicts()}
+            for aspect in result.aspects
+            if not (rows := result.power.filter(aspect=aspect)).is_empty()
+        ],
         "disagreements": [
             {"aspect": aspect, "metric": metric, "rows": rows.head(SHOWN_DISAGREEMENTS).to_dicts()}
             for (aspect, metric), rows in result.disagreements.group_by(
@@ -124,13 +140,13 @@ def report_view(result: AgreementResult) -> dict[str, Any]:
 
 def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
     """Show all metrics and aspects, tinted by how far each is above a metric that knows nothing."""
-    above = pl.col("value").clip(lower_bound=0.0)
+    above = (pl.col("value") - grid.origin).clip(lower_bound=0.0)
     strongest = grid.rows.select(above.max()).item() or 0.0
 
     def tint(row: Row) -> float:
         if row["value"] is None or not strongest:
             return 0.0
-        return round(max(row["value"], 0.0) / strongest, 2)
+        return round(max(row["value"] - grid.origin, 0.0) / strongest, 2)
 
     return {
         "level": grid.level,
@@ -151,7 +167,7 @@ def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
 def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
     """Yield the metrics of each aspect, the best first, on one axis for all aspects."""
     drawn = [*grid.rows["value"], *grid.rows["low"], *grid.rows["high"], *grid.ceilings.values()]
-    ticks = _ticks([0.0, *(value for value in drawn if value is not None)])
+    ticks = _ticks([grid.origin, *(value for value in drawn if value is not None)])
     for aspect in result.aspects:
         rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
         yield {
@@ -160,6 +176,7 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
             "coefficient": grid.coefficient,
             "title": f"{aspect}: {grid.title}",
             "meaning": LEVEL_MEANINGS[grid.level],
+            "origin": grid.origin,
             "ticks": ticks,
             "ceiling": grid.ceilings.get(aspect),
             "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),

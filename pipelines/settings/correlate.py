@@ -10,7 +10,10 @@ from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
 LEVELS = ("system", "summary", "global")
-COEFFICIENTS = ("pearson", "spearman", "kendall_b")
+CORRELATIONS = ("pearson", "spearman", "kendall_b")
+ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
+"""Between 0 and 1, with 0.5 for guessing."""
+COEFFICIENTS = (*CORRELATIONS, *ACCURACIES)
 FEWEST_SYSTEMS = 3
 """Systems on a document, on average, from which on summaries are ordered inside each document."""
 
@@ -43,7 +46,8 @@ class CorrelateSettings(Settings):
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
     """Compute these coefficients. The verdict uses the first one; without this option it uses
-    spearman, or pearson at system level."""
+    spearman, or pearson at system level. pairwise_accuracy is not defined at global level, and
+    soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
     that is more). 10000 is enough for a publication, and takes ten times as long."""
@@ -69,10 +73,6 @@ class CorrelateSettings(Settings):
             ("--levels", self.levels, LEVELS),
             ("--coefficients", self.coefficients, COEFFICIENTS),
         ):
-            if not names:
-                raise ValueError(
-                    f"`{option}` must name at least one of {', '.join(choices)}, got none"
-                )
             for i, name in enumerate(names):
                 if name not in choices:
                     raise ValueError(
@@ -80,10 +80,25 @@ class CorrelateSettings(Settings):
                     )
                 if name in names[:i]:
                     raise ValueError(f"`{option}` must not repeat a name, got {name!r} twice")
+        if not self.levels or not self.correlations:
+            raise ValueError(
+                f"`--levels` and `--coefficients` must name at least one of {', '.join(LEVELS)} "
+                f"and one of {', '.join(CORRELATIONS)}"
+            )
         if self.resamples < 1:
             raise ValueError(f"`--resamples` must be at least 1, got {self.resamples}")
         if self.seed < 0:
             raise ValueError(f"`--seed` must not be negative, got {self.seed}")
+
+    @property
+    def correlations(self) -> list[str]:
+        """The coefficients that are correlations."""
+        return [name for name in self.coefficients if name in CORRELATIONS]
+
+    def coefficients_at(self, level: str) -> list[str]:
+        """Return the coefficients that a level has: accuracies are about pairs of systems."""
+        lacks = {"system": (), "summary": ACCURACIES[1:], "global": ACCURACIES}[level]
+        return [name for name in self.coefficients if name not in lacks]
 
     def lead(self, n_rows: int, n_documents: int) -> tuple[str, str]:
         """Return level and coefficient of the verdict: the first asked for, else those of `judge`.
@@ -96,7 +111,7 @@ class CorrelateSettings(Settings):
             level = level_for(n_rows, n_documents)
         if tuple(self.coefficients) == COEFFICIENTS and level != "system":
             return level, "spearman"
-        return level, self.coefficients[0]
+        return level, self.coefficients_at(level)[0]
 
 
 def level_for(n_rows: int, n_documents: int) -> str:

@@ -104,6 +104,8 @@ class AgreementResult:
     """Correlations on random subsets of the documents."""
     disagreements: pl.DataFrame
     """Candidates that metric and people rank most differently inside their document."""
+    power: pl.DataFrame
+    """What a larger study would need: see `agreement.power`."""
     score_names: Sequence[str]
     """Metrics, in the order they were found."""
     aspects: Sequence[str]

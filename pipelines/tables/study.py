@@ -38,6 +38,12 @@ class Study:
     """See `About.raters`."""
 
     @property
+    def lengths(self) -> np.ndarray | None:
+        """The metric `length`, which partial correlations hold fixed; None where there is none."""
+        matrices = zip(self.metrics, self.scores, strict=True)
+        return next((matrix for name, matrix in matrices if unlabelled(name) == "length"), None)
+
+    @property
     def n_rows(self) -> int:
         """Rows with a rating: one for each cell that is not missing."""
         return int((~np.isnan(self.ratings)).any(0).sum())

@@ -15,6 +15,7 @@ from agreement import (
     correlation_test,
     draw_resamples,
     duplicate_systems,
+    partial_correlate,
     resampled_correlations,
     shared_cells,
     system_means,
@@ -198,3 +199,35 @@ def test_wrong_input_rejected(scores, ratings, level, message):
 )
 def test_systems_listed_twice_are_found(scores, pairs):
     assert duplicate_systems(np.array(scores)) == pairs
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_partial_correlation_matches_residuals(level, rng):
+    length = rng.normal(size=(6, 30))
+    scores, ratings = length + rng.normal(size=(2, 6, 30))
+
+    def residual_correlation(x, y, z):
+        design = np.column_stack([np.ones(z.size), z])
+        x, y = (v - design @ np.linalg.lstsq(design, v, rcond=None)[0] for v in (x, y))
+        return stats.pearsonr(x, y).statistic
+
+    expected = {
+        "system": residual_correlation(*(m.mean(1) for m in (scores, ratings, length))),
+        "summary": np.mean(
+            [
+                residual_correlation(*each)
+                for each in zip(scores.T, ratings.T, length.T, strict=True)
+            ]
+        ),
+        "global": residual_correlation(*(m.ravel() for m in (scores, ratings, length))),
+    }[level]
+    result = partial_correlate(scores, ratings, length, level=level)
+    assert result.value == pytest.approx(expected, abs=1e-10)
+    assert result.value < correlate(scores, ratings, level=level).value
+
+
+def test_partial_correlation_given_the_score_itself_is_undefined(pilot):
+    scores, _, ratings = pilot
+    result = partial_correlate(scores, ratings, 2 * scores, level="system")
+    assert np.isnan(result.value)
+    assert "determines" in result.reason

@@ -133,14 +133,33 @@ def test_about_says_how_to_make_it_again(bench):
     assert all(len(each["sha256"]) == 64 for each in about["inputs"])
 
 
-def test_levels_and_coefficients_are_kept_to_and_the_first_one_is_shown(bench):
-    _, out, _ = bench.correlate("--levels", "system,global", "--coefficients", "spearman,pearson")
-    for name in ("correlations", "differences"):
-        assert set(bench.table(name)["level"]) == {"system", "global"}
-        assert set(bench.table(name)["coefficient"]) == {"spearman", "pearson"}
-    lines = out[out.index("spearman with") :].splitlines()
-    assert " ".join(lines[3].split()) == "overall system level global level"
-    (value,) = bench.table(metric="good", coefficient="spearman", level="system")["value"]
+def test_levels_and_coefficients_are_kept_to(bench):
+    bench.correlate("--levels", "summary,global", "--coefficients", "kendall_b,spearman")
+    tables = {name: bench.table(name) for name in ("correlations", "differences")}
+    assert all(set(table["level"]) == {"summary", "global"} for table in tables.values())
+    assert set(tables["correlations"]["coefficient"]) == {
+        *("kendall_b", "spearman", "partial_kendall_b", "partial_spearman")
+    }
+    assert set(tables["differences"]["coefficient"]) == {"kendall_b", "spearman"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "coefficients", "shown", "header"),
+    [
+        ("system,global", "spearman,pearson", "spearman with", "system level global level"),
+        ("system", "soft_pairwise_accuracy,pearson", "soft_pairwise_accuracy w", "system level"),
+        ("global", "pairwise_accuracy,pearson", "pearson with", "global level"),
+    ],
+)
+def test_first_coefficient_that_the_first_level_has_is_shown(
+    bench, levels, coefficients, shown, header
+):
+    _, out, _ = bench.correlate("--levels", levels, "--coefficients", coefficients)
+    lines = out.splitlines()
+    lines = lines[next(i for i, line in enumerate(lines) if line.startswith(shown)) :]
+    assert lines[3].split() == ["overall", *header.split()]
+    first = levels.partition(",")[0]
+    (value,) = bench.table(metric="good", coefficient=shown.split()[0], level=first)["value"]
     assert lines[4].split()[:2] == ["good", f"{value:.3f}"]
 
 
@@ -160,7 +179,7 @@ def test_verdict_is_about_what_was_asked_for_else_as_of_judge(asked, n_rows, exp
 
 
 def test_no_level_rejected():
-    with pytest.raises(ValueError, match="`--levels` must name at least one of system, summary"):
+    with pytest.raises(ValueError, match="`--levels` and .* must name at least one of system, summary"):
         CorrelateSettings(ratings="r.csv", levels=())
 
 

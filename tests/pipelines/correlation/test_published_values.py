@@ -1,10 +1,34 @@
-"""Correlations of SummEval through the command line, as nlpstats has them."""
+"""Published values through the command line: SummEval with nlpstats, and small worked examples."""
 
 import json
 
+import polars as pl
 import pytest
 
 COEFFICIENTS = {"pearson": "pearson", "spearman": "spearman", "kendall_b": "kendall"}
+
+
+@pytest.fixture
+def oracle(data_dir):
+    """Read one of the files of published values; skip where there are none."""
+
+    def read(name):
+        path = data_dir.parent / "oracles" / name
+        if not path.is_file():
+            pytest.skip(f"no published values at {path}")
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    return read
+
+
+def one_document(bench, **columns):
+    """Write metrics and ratings of systems on one document, as files."""
+    frame = pl.DataFrame(columns, strict=False).cast(pl.Float64)
+    frame = frame.with_columns(
+        document_id=pl.lit("d"), system_id=pl.format("s{}", pl.int_range(pl.len()))
+    )
+    ratings = bench.ratings(frame.select("document_id", "system_id", "overall"))
+    return {"scores": [bench.scores(frame)], "ratings": ratings}
 
 
 @pytest.mark.data
@@ -16,11 +40,8 @@ COEFFICIENTS = {"pearson": "pearson", "spearman": "spearman", "kendall_b": "kend
     ],
     ids=["some", "all"],
 )
-def test_correlations_of_summeval(bench, data_dir, metrics, aspects, coefficients):
-    path = data_dir.parent / "oracles" / "summeval_correlations.json"
-    if not path.is_file():
-        pytest.skip(f"no published values at {path}")
-    published = json.loads(path.read_text(encoding="utf-8"))["values"]
+def test_correlations_of_summeval(bench, data_dir, oracle, metrics, aspects, coefficients):
+    published = oracle("summeval_correlations.json")["values"]
     aspects = aspects or list(published)
     metrics = metrics or sorted({metric for each in published.values() for metric in each})
     status, out, _ = bench.correlate(
@@ -41,3 +62,25 @@ def test_correlations_of_summeval(bench, data_dir, metrics, aspects, coefficient
         assert (row["n_systems"], row["n_documents"], row["n_missing"]) == (16, 100, 0)
         skipped = expected["documents_with_undefined_correlation"]
         assert row["n_skipped"] == (skipped if row["level"] == "summary" else 0)
+
+
+@pytest.mark.data
+def test_kendall_and_calibrated_accuracy(bench, oracle):
+    expected = oracle("statistics.json")["kendall_variants"]
+    inputs = one_document(bench, m1=expected["metric"], overall=expected["gold"])
+    bench.correlate("--coefficients", "kendall_b,pairwise_accuracy", **inputs)
+    values = dict(bench.table(level="system").select("coefficient", "value").iter_rows())
+    assert values["kendall_b"] == pytest.approx(expected["b"], abs=1e-9)
+    assert values["pairwise_accuracy"] == pytest.approx(expected["acc23_tie_opt"], abs=1e-9)
+
+
+@pytest.mark.data
+def test_williams_with_n_minus_3_degrees_of_freedom(bench, oracle):
+    expected = oracle("statistics.json")["williams_small"]
+    inputs = one_document(bench, m1=expected["m1"], m2=expected["m2"], overall=expected["gold"])
+    bench.correlate(**inputs)
+    row = bench.table("differences", test="williams").row(0, named=True)
+    assert round(row["p_value"] / 2, 3) == expected["p_one"]
+    assert round(row["value_a"], 3) == expected["r1"]
+    assert round(row["value_b"], 3) == expected["r2"]
+    assert row["statistic"] > 0

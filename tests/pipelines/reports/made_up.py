@@ -150,6 +150,21 @@ def disagreement_rows():
         }
 
 
+def power_rows():
+    for aspect, metric in product(ASPECTS, METRICS):
+        yield {
+            "aspect": aspect,
+            "metric": metric,
+            "value": value_of(metric, aspect, "system", "pearson"),
+            "n_systems": 4,
+            "n_documents": 1234,
+            "systems_for_correlation": 29,
+            "limit": 0.7654,
+            "documents_for_correlation": None,
+            "reason": "no number of documents brings it that close",
+        }
+
+
 def make_result():
     """Four metrics, two aspects, three levels, two coefficients, four systems."""
     rows = {
@@ -159,6 +174,7 @@ def make_result():
         "systems": system_rows(),
         "sample_size": sample_size_rows(),
         "disagreements": disagreement_rows(),
+        "power": power_rows(),
     }
     about = About(
         command="assay correlate scores --ratings ratings.csv --out 'a & b'",

@@ -233,10 +233,12 @@ def test_ceiling_named_where_the_raters_have_one(page):
 
 def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
     names = [
-        "correlations", "sample_size", "differences", "raters", "disagreements", "systems",
+        "correlations", "sample_size", "power", "differences", "raters", "disagreements",
+        "systems",
     ]  # fmt: skip
     kept = {
-        name: getattr(result, name).filter(metric="sms") for name in ("correlations", "sample_size")
+        name: getattr(result, name).filter(metric="sms")
+        for name in ("correlations", "sample_size", "power")
     }
     kept |= {name: getattr(result, name).clear() for name in set(names) - set(kept)}
     page = render_report(dataclasses.replace(result, score_names=["sms"], **kept))
@@ -258,7 +260,7 @@ def test_folder_has_page_tables_and_plots(written):
     files = {path.relative_to(written).as_posix() for path in found}
     tables = {name for name in files if name.startswith("tables/")}
     names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
-    assert tables == {f"tables/{name}.tex" for name in (*names, "raters")}
+    assert tables == {f"tables/{name}.tex" for name in (*names, "raters", "power")}
     plots = {name for name in files if name.startswith("plots/")}
     assert plots == {
         f"plots/{file_stem(kind, level, 'pearson', aspect)}{suffix}"

@@ -1,5 +1,6 @@
 import dataclasses
 
+import polars as pl
 import pytest
 
 from pipelines.reports.agreement_view import grids, report_view
@@ -15,6 +16,18 @@ def test_axis_by_hand(result):
     # From length's low end, -0.24 - 0.12 - 0.02, to the raters' 0.9123: steps of .2.
     (panel,) = panels_of(result, level="system", aspect="relevance", coefficient="pearson")
     assert panel["ticks"] == [-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert panel["origin"] == 0.0
+
+
+def test_accuracy_begins_at_guessing(result):
+    accuracies = result.correlations.filter(level="system", coefficient="pearson").with_columns(
+        coefficient=pl.lit("pairwise_accuracy"), value=0.7, low=0.6, high=0.8
+    )
+    about = dataclasses.replace(result.about, main_coefficient="pairwise_accuracy")
+    changed = dataclasses.replace(result, about=about, correlations=accuracies)
+    (panel,) = panels_of(changed, aspect="relevance")
+    assert panel["origin"] == 0.5
+    assert 0.3 < panel["ticks"][0] <= 0.5  # not drawn from 0
 
 
 def test_coefficients_in_the_order_asked_for(result):
