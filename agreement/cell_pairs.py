@@ -26,8 +26,9 @@ def resampled_kendall_of_cells(
     joint: Array,
     system_counts: Array,
     document_counts: Array,
+    coefficient: str,
 ) -> Array:
-    """Compute tau-b over the `joint` cells, shape (n_resamples, n_metrics, n_aspects).
+    """Compute tau-b or tau-c over the `joint` cells, shape (n_resamples, n_metrics, n_aspects).
 
     The weight of a pair of cells (i, d) and (j, e) is s_i s_j w_d w_e, so the sum runs over
     unordered pairs of systems times unordered pairs of documents, each standing for two pairs
@@ -42,9 +43,9 @@ def resampled_kendall_of_cells(
         rows = slice(start, start + chunk)
         systems, documents = rows_of(system_counts, rows), rows_of(document_counts, rows)
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
-        x_norms = kendall_norms(x_classes[:, joint], cells)
-        y_norms = kendall_norms(y_classes[:, joint], cells)
-        values = combine_all(products[rows], x_norms, y_norms)
+        x_norms = kendall_norms(x_classes[:, joint], cells, coefficient)
+        y_norms = kendall_norms(y_classes[:, joint], cells, coefficient)
+        values = combine_all(products[rows], x_norms, y_norms, coefficient)
         x, y = metrics[:, joint], aspects[:, joint]
         result[rows] = blank_nearly_constant(values, x, y, cells)
     return result

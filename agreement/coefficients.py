@@ -4,10 +4,11 @@ Everything works over the last axis and broadcasts over the others. A weight is 
 resample is a vector of counts, and a missing value has count zero, so the point estimate and
 ten thousand resamples are the same arithmetic.
 
-All three are inner products (Daniels 1944, "The relation between measures of correlation in
+All are inner products (Daniels 1944, "The relation between measures of correlation in
 the universe of sample permutations"): each variable becomes a vector (centred values, centred
 ranks, or signs of differences), once, and meets all others in one matrix product. What a product
-is divided by is the root of the two vectors' squared norms, NaN for a variable that is constant.
+is divided by is the root of the two vectors' squared norms, NaN for a variable that is constant;
+for tau-c the smaller of two such numbers.
 
 Where the values stay and only the weights change, as in a resample of systems inside a document,
 there are quicker ways: `all_pairs_of_fixed` and `kendall_norms`.
@@ -20,7 +21,8 @@ from scipy import stats
 
 from agreement.matrices import TIE_RTOL, require_choice
 
-COEFFICIENTS = ("pearson", "spearman", "kendall_b")
+COEFFICIENTS = ("pearson", "spearman", "kendall_b", "kendall_c")
+"""Names of the coefficients; tau-b and tau-c are told apart on purpose."""
 
 SORTING_BEATS_PAIRS = 200
 """Above so many values Kendall is counted in O(n log n), one row at a time."""
@@ -38,16 +40,17 @@ def rowwise(x: Array, y: Array, coefficient: str) -> Array:
     NaN where a side is constant (up to `TIE_RTOL`) or fewer than two pairs are left;
     `undefined_reason` says which. Ranks are taken among the pairs that are present, and only equal
     values are tied, as in other libraries. Kendall's tau-b is scaled by the pairs untied in either
-    variable (Kendall 1945).
+    variable (Kendall 1945); tau-c is `2 (C - D) / (n^2 (m - 1) / m)` with `m` the smaller number of
+    distinct values (Stuart 1953), which some shared tasks print under the name of tau.
     """
     require_choice("coefficient", coefficient, COEFFICIENTS)
     present = ~(np.isnan(x) | np.isnan(y))
-    if coefficient == "kendall_b" and x.shape[-1] > SORTING_BEATS_PAIRS:
-        return _kendall_by_sorting(x, y, present)
+    if coefficient.startswith("kendall") and x.shape[-1] > SORTING_BEATS_PAIRS:
+        return _kendall_by_sorting(x, y, present, coefficient)
     counts = present.astype(np.float64)
     left, x_norm = vectors(x, counts, coefficient)
     right, y_norm = vectors(y, counts, coefficient)
-    return combine((left * right).sum(-1), x_norm, y_norm)
+    return combine((left * right).sum(-1), x_norm, y_norm, coefficient)
 
 
 def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
@@ -59,7 +62,7 @@ def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     counts = weights[..., None, :]
     left, x_norms = vectors(x, counts, coefficient)
     right, y_norms = vectors(y, counts, coefficient)
-    return combine_all(left @ np.swapaxes(right, -1, -2), x_norms, y_norms)
+    return combine_all(left @ np.swapaxes(right, -1, -2), x_norms, y_norms, coefficient)
 
 
 def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
@@ -71,7 +74,8 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
         left, x_norms = _ranked(x, weights)
         right, y_norms = _ranked(y, weights)
         products = left @ np.swapaxes(right * weights[:, None], 1, 2)
-        return blank_nearly_constant(combine_all(products, x_norms, y_norms), x, y, weights)
+        result = combine_all(products, x_norms, y_norms, coefficient)
+        return blank_nearly_constant(result, x, y, weights)
     x_scaled, y_scaled = _scaled(x), _scaled(y)
     total = weights.sum(1, keepdims=True)
     sums_x, sums_y = weights @ x_scaled.T, weights @ y_scaled.T
@@ -156,32 +160,46 @@ def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Array]:
         return _centred_values(x, weights)
     classes, near = tie_classes(x), tie_classes(x, TIE_RTOL)
     values = (_centred_ranks if coefficient == "spearman" else _signs)(classes, weights)
-    norm = _positive(np.einsum("...i,...i->...", values, values))
+    if coefficient == "kendall_c":
+        norm = _tau_c_norm(_n_distinct(classes, weights), weights)
+    else:
+        norm = _positive(np.einsum("...i,...i->...", values, values))
     if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
         norm = np.where(_n_distinct(near, weights) > 1, norm, np.nan)
     return values, norm
 
 
-def combine(products: Array, left: Array, right: Array) -> Array:
+def combine(products: Array, left: Array, right: Array, coefficient: str) -> Array:
     """Scale inner products to the coefficient by squared norms."""
+    if coefficient == "kendall_c":
+        return np.clip(products / np.minimum(left, right), -1.0, 1.0)
     # One root of the product: equal norms then give exactly 1 for a perfect correlation.
     return np.clip(products / np.sqrt(left * right), -1.0, 1.0)
 
 
-def combine_all(products: Array, left: Array, right: Array) -> Array:
+def combine_all(products: Array, left: Array, right: Array, coefficient: str) -> Array:
     """Scale inner products of all of `left` with all of `right`, shape (..., n_left, n_right)."""
-    return combine(products, left[..., :, None], right[..., None, :])
+    return combine(products, left[..., :, None], right[..., None, :], coefficient)
 
 
-def kendall_norms(classes: Array, weights: Array) -> Array:
+def kendall_norms(classes: Array, weights: Array, coefficient: str) -> Array:
     """Return what Kendall's numerator is divided by, (n_rows, n_variables), by `tie_classes`."""
     half_square = 0.5 * weights.sum(1) ** 2
     norms = np.empty((len(weights), len(classes)))
     for variable, each in enumerate(classes):
         totals = np.diff(_cumulated_to_class_ends(each, weights), axis=1, prepend=0.0)
-        norm = half_square - 0.5 * np.einsum("bg,bg->b", totals, totals)
-        norms[:, variable] = np.where((totals > 0).sum(1) > 1, norm, np.nan)
+        distinct = (totals > 0).sum(1)
+        if coefficient == "kendall_c":
+            norms[:, variable] = _tau_c_norm(distinct, weights)
+        else:
+            norm = half_square - 0.5 * np.einsum("bg,bg->b", totals, totals)
+            norms[:, variable] = np.where(distinct > 1, norm, np.nan)
     return norms
+
+
+def _tau_c_norm(distinct: Array, weights: Array) -> Array:
+    half_square = 0.5 * weights.sum(-1) ** 2
+    return np.where(distinct > 1, half_square * (distinct - 1) / np.maximum(distinct, 1), np.nan)
 
 
 def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
@@ -253,13 +271,13 @@ def _class_totals(classes: Array, weights: Array) -> Array:
     return totals.astype(np.float64, copy=False).reshape(shape)
 
 
-def _kendall_by_sorting(x: Array, y: Array, present: Array) -> Array:
+def _kendall_by_sorting(x: Array, y: Array, present: Array, coefficient: str) -> Array:
     """Kendall of long rows, each in O(n log n)."""
     rows = [np.broadcast_to(each, present.shape).reshape(-1, present.shape[-1]) for each in (x, y)]
     values = [
         np.nan
         if undefined_reason(a[kept], b[kept])
-        else stats.kendalltau(a[kept], b[kept]).statistic
+        else stats.kendalltau(a[kept], b[kept], variant=coefficient[-1]).statistic
         for a, b, kept in zip(*rows, present.reshape(rows[0].shape), strict=True)
     ]
     return np.array(values, dtype=np.float64).reshape(present.shape[:-1])

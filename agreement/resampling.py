@@ -161,7 +161,7 @@ def sample_size_curve(
 
 def _numbers_per_resample(metrics: Array, aspects: Array, level: str, coefficient: str) -> int:
     n_variables, n_systems, n_documents = len(metrics) + len(aspects), *metrics.shape[1:]
-    is_kendall = coefficient == "kendall_b"
+    is_kendall = coefficient.startswith("kendall")
     n_pairs = n_systems * (n_systems - 1) // 2
     if level == "global":
         return 1 if is_kendall else n_variables * n_systems * n_documents
@@ -242,7 +242,7 @@ class _DocumentCorrelations:
         self._coefficient = coefficient
         n_systems = system_counts.shape[1]
         self._i, self._j = np.triu_indices(n_systems, 1)
-        if coefficient == "kendall_b":
+        if coefficient.startswith("kendall"):
             kind = exact_kind(n_systems)
             self._pair_counts = (system_counts[:, self._i] * system_counts[:, self._j]).astype(kind)
 
@@ -250,14 +250,15 @@ class _DocumentCorrelations:
         """Return (n_rows, n_metrics, n_aspects) from (n_metrics, n_systems) and its like."""
         counts = np.ascontiguousarray(self._counts[:, joint])
         x, y = x[:, joint], y[:, joint]
-        if self._coefficient != "kendall_b":
+        if not self._coefficient.startswith("kendall"):
             return all_pairs_of_fixed(x, y, counts, self._coefficient)
         x_classes, y_classes = tie_classes(x), tie_classes(y)
         left, right = self._signs(x_classes, joint), self._signs(y_classes, joint)
         products = (left[:, None] * right[None]).reshape(-1, left.shape[-1])
         numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
-        norms = kendall_norms(x_classes, counts), kendall_norms(y_classes, counts)
-        return blank_nearly_constant(combine_all(numerator, *norms), x, y, counts)
+        norms = (kendall_norms(each, counts, self._coefficient) for each in (x_classes, y_classes))
+        result = combine_all(numerator, *norms, self._coefficient)
+        return blank_nearly_constant(result, x, y, counts)
 
     def _signs(self, classes: Array, joint: Array) -> Array:
         """Signs of the differences of all pairs of systems, 0 for a pair not in `joint`."""
@@ -277,9 +278,9 @@ def _global_level(
         if joint.sum() < 2:
             continue
         block = slice(None), m[:, None], a
-        if coefficient == "kendall_b":
+        if coefficient.startswith("kendall"):
             result[block] = resampled_kendall_of_cells(
-                metrics[m], aspects[a], joint, system_counts, document_counts
+                metrics[m], aspects[a], joint, system_counts, document_counts, coefficient
             )
         else:
             cells = (system_counts[:, :, None] * document_counts[:, None, :])[:, joint]

@@ -93,6 +93,8 @@ def swap_tests(
 def _null(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null | RankNull:
     if level == "system":
         return SystemNull(a, b, y, coefficient)
+    if coefficient == "kendall_c":
+        return FullNull(a, b, y, level, coefficient)
     if level == "global":
         have = ~np.isnan(a)
         a, b, y = a[have][:, None], b[have][:, None], y[:, have][..., None]
@@ -140,6 +142,24 @@ class Null:
     def differences(self, signs: Array) -> Array:
         """Difference of the two correlations in each swap, shape (n_swaps, n_aspects)."""
         raise NotImplementedError
+
+
+class FullNull(Null):
+    """Any coefficient at any level, from the swapped matrices themselves."""
+
+    def __init__(self, a: Array, b: Array, y: Array, level: str, coefficient: str) -> None:
+        self._a, self._b, self._y = a, b, y
+        self._level, self._coefficient = level, coefficient
+        self.shape = a.shape
+        self.numbers_per_swap = y.size * (len(a) if level == "summary" else 1)
+
+    def differences(self, signs: Array) -> Array:
+        """Return the difference in each swap; signs: (n_swaps, n_systems, n_documents)."""
+        swapped = np.stack(
+            [np.where(signs < 0, self._b, self._a), np.where(signs < 0, self._a, self._b)]
+        )
+        values = level_values(swapped[:, :, None], self._y, self._level, self._coefficient)
+        return np.asarray(values[0] - values[1])
 
 
 class SystemNull(Null):

@@ -65,7 +65,8 @@ def estimate(study: Study, settings: CorrelateSettings, rng: np.random.Generator
 def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
     """Say whether thousands of resamples are affordable."""
     n_cells = len(study.systems) * len(study.documents)
-    return not (level == "global" and coefficient == "kendall_b" and n_cells > MOST_CELLS_IN_PAIRS)
+    is_quadratic = level == "global" and coefficient.startswith("kendall")
+    return not (is_quadratic and n_cells > MOST_CELLS_IN_PAIRS)
 
 
 def correlation_rows(

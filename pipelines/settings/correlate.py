@@ -10,10 +10,10 @@ from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
 LEVELS = ("system", "summary", "global")
-CORRELATIONS = ("pearson", "spearman", "kendall_b")
+CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
 """Between 0 and 1, with 0.5 for guessing."""
-COEFFICIENTS = (*CORRELATIONS, *ACCURACIES)
+COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
 FEWEST_SYSTEMS = 3
 """Systems on a document, on average, from which on summaries are ordered inside each document."""
 
@@ -45,9 +45,9 @@ class CorrelateSettings(Settings):
     levels; the verdict then uses summary level, or global level with fewer than 3 systems per
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
-    """Compute these coefficients. The verdict uses the first one; without this option it uses
-    spearman, or pearson at system level. pairwise_accuracy is not defined at global level, and
-    soft_pairwise_accuracy only at system level."""
+    """Compute these coefficients; kendall_c is available, too. The verdict uses the first one;
+    without this option it uses spearman, or pearson at system level. pairwise_accuracy is not
+    defined at global level, and soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
     that is more). 10000 is enough for a publication, and takes ten times as long."""
@@ -71,7 +71,7 @@ class CorrelateSettings(Settings):
         super().__post_init__()
         for option, names, choices in (
             ("--levels", self.levels, LEVELS),
-            ("--coefficients", self.coefficients, COEFFICIENTS),
+            ("--coefficients", self.coefficients, (*CORRELATIONS, *ACCURACIES)),
         ):
             for i, name in enumerate(names):
                 if name not in choices:

@@ -19,7 +19,8 @@ from agreement.coefficients import (
 SCIPY = {
     "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
-    "kendall_b": lambda x, y: stats.kendalltau(x, y).statistic,
+    "kendall_b": lambda x, y: stats.kendalltau(x, y, variant="b").statistic,
+    "kendall_c": lambda x, y: stats.kendalltau(x, y, variant="c").statistic,
 }
 WITH_TIES = hnp.arrays(np.float64, (2, 9), elements=st.integers(-4, 4).map(lambda i: i / 3))
 # Scores of one metric on one scale; magnitudes that differ by 1e12 would count as ties.
@@ -41,6 +42,7 @@ def test_kendall_by_hand():
     # Published values for a gold and a metric of five values, one tie in the gold.
     gold, metric = np.array([1.0, 2, 2, 3, 4]), np.array([2.0, 1, 1.5, 5, 3])
     assert rowwise(metric, gold, "kendall_b") == pytest.approx(0.316227766, abs=1e-9)
+    assert rowwise(metric, gold, "kendall_c") == pytest.approx(0.32, abs=1e-12)
 
 
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
@@ -89,15 +91,16 @@ def test_missing_pairs_are_left_out(coefficient, pair, which):
     np.testing.assert_allclose(rowwise(x, y, coefficient), expected, atol=1e-12)
 
 
-def test_long_rows_agree_with_pairs(rng):
+@pytest.mark.parametrize("coefficient", ["kendall_b", "kendall_c"])
+def test_long_rows_agree_with_pairs(coefficient, rng):
     n = SORTING_BEATS_PAIRS + 1
     x, y = np.round(rng.normal(size=(2, n)), 1)
     x[3] = np.nan
-    by_sorting = rowwise(x, y, "kendall_b")
+    by_sorting = rowwise(x, y, coefficient)
     kept = ~np.isnan(x)
-    by_pairs = all_pairs(x[None, kept], y[None, kept], np.ones(n - 1), "kendall_b")[0, 0]
+    by_pairs = all_pairs(x[None, kept], y[None, kept], np.ones(n - 1), coefficient)[0, 0]
     assert by_sorting == pytest.approx(by_pairs, abs=1e-12)
-    assert np.isnan(rowwise(np.ones(n), y, "kendall_b"))
+    assert np.isnan(rowwise(np.ones(n), y, coefficient))
 
 
 def test_unknown_coefficient_rejected():

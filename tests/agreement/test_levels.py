@@ -1,5 +1,7 @@
 """Levels, counts and reasons: the traps of correlating scores with ratings."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +27,7 @@ MATRICES = hnp.arrays(np.float64, (2, 4, 5), elements=st.integers(0, 6).map(floa
 
 
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall_b": stats.kendalltau}
+SCIPY["kendall_c"] = functools.partial(stats.kendalltau, variant="c")
 
 
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)

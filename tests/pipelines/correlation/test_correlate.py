@@ -179,7 +179,9 @@ def test_verdict_is_about_what_was_asked_for_else_as_of_judge(asked, n_rows, exp
 
 
 def test_no_level_rejected():
-    with pytest.raises(ValueError, match="`--levels` and .* must name at least one of system, summary"):
+    with pytest.raises(
+        ValueError, match=r"`--levels` and .* must name at least one of system, summary"
+    ):
         CorrelateSettings(ratings="r.csv", levels=())
 
 
