@@ -1,8 +1,8 @@
 """Which of two systems people prefer, head to head, as table 6 of Clark et al. (2019).
 
-Judgements come one a row, or as filled sheets with their key (`pipelines.judging_sheet` makes
-them). Either way they become one table, which sign tests, shares of wins and agreement of judges
-are computed from, by criterion and pair of systems.
+Judgements come one a row, as counts, or as filled sheets with their key (`pipelines.judging_sheet`
+makes them). Whatever they come from, they become one table, which sign tests, shares of wins and
+agreement of judges are computed from, by criterion and pair of systems.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ SIDES = ("left", "right")
 """What a judge may write into a sheet besides a tie."""
 
 _PAIR = ("system_a", "system_b")
-_COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *SHEET_COLUMNS)
+_COUNTS = ("wins", "losses", "ties")
+"""Of the first of the two systems; in the order of `FIRST`, `SECOND` and `TIE`."""
+_COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *_COUNTS, *SHEET_COLUMNS)
 
 
 def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
@@ -137,7 +139,7 @@ def _corrected(rows: Sequence[HeadToHead]) -> Iterator[HeadToHead]:
 def _read(
     paths: Sequence[str], settings: PreferencesSettings
 ) -> tuple[pl.DataFrame, Sequence[str], int]:
-    """Read judgements from files (Parquet, CSV or JSONL) of one or both kinds.
+    """Read judgements from files (Parquet, CSV or JSONL) of one or several kinds.
 
     Returns `criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b` and
     `outcome` (`FIRST`, `SECOND` or `TIE`); the systems, in the order asked for or found: of each
@@ -182,7 +184,7 @@ def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None)
             raise ValueError(f"column `{name}` of {file.path} must be text or numbers, got {dtype}")
     if {"item", *SIDES} <= set(frame.columns):
         return _from_sheet(frame, file.path, key)
-    _require(frame, (*_PAIR, "winner"), file.path)
+    _require(frame, _PAIR, file.path)
     frame = frame.with_columns(pl.col(name).cast(pl.String) for name in _PAIR)
     a, b = (pl.col(name) for name in _PAIR)
     called_tie = pl.any_horizontal(one.str.to_lowercase().is_in(TIES) for one in (a, b))
@@ -198,7 +200,7 @@ def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None)
         wrong["a judgement must have a `document_id`"] = pl.col("document_id").is_null()
     for rule, is_wrong in wrong.items():
         _refuse(frame.filter(is_wrong), rule, _PAIR, file.path)
-    return _with_outcome(frame, file.path)
+    return (_with_outcome if "winner" in frame.columns else _from_counts)(frame, file.path)
 
 
 def _renamed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -237,6 +239,24 @@ def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl
     return _with_outcome(rows.with_columns(winner=winner.otherwise("side")), where)
 
 
+def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Read counts, as so many judgements; their items are not known any more."""
+    _require(frame, _COUNTS, where)
+    texts = (pl.col(name).cast(pl.String).str.strip_chars() for name in _COUNTS)
+    counts = frame.select(text.cast(pl.UInt32, strict=False) for text in texts)
+    bad = frame.filter(counts.select(pl.any_horizontal(pl.all().is_null())).to_series())
+    rule = "`wins`, `losses` and `ties` must be whole numbers from 0"
+    _refuse(bad, rule, (*_PAIR, *_COUNTS), where)
+    kept = _uniform(frame.with_columns(document_id=pl.lit(None, pl.String)))
+    rows = np.arange(kept.height)
+    return pl.concat(
+        kept[np.repeat(rows, counts[name].to_numpy())].with_columns(
+            outcome=pl.lit(outcome, pl.Int32)
+        )
+        for outcome, name in enumerate(_COUNTS)
+    )
+
+
 def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     """Say who won, null where the winner is left blank; keep what both kinds of files have."""
     winner = pl.col("winner").cast(pl.String).str.strip_chars()
@@ -257,12 +277,17 @@ def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
         (*_PAIR, "winner"),
         where,
     )
+    return _uniform(frame).with_columns(frame["outcome"])
+
+
+def _uniform(frame: pl.DataFrame) -> pl.DataFrame:
+    """Keep the columns that all kinds of judgements have."""
     optional = {
         name: pl.col(name).cast(pl.String) if name in frame.columns else pl.lit(None, pl.String)
         for name in ("criterion", "document_id", "judge")
     }
     optional["criterion"] = optional["criterion"].fill_null(DEFAULT_CRITERION)
-    return frame.select(*(value.alias(name) for name, value in optional.items()), *_PAIR, "outcome")
+    return frame.select(*(value.alias(name) for name, value in optional.items()), *_PAIR)
 
 
 def _read_key(path: str) -> pl.DataFrame:

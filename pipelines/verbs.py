@@ -107,8 +107,8 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     """Say which system people prefer, from judgements of two texts each.
 
     A file has a row per judgement: `document_id`, `system_a`, `system_b`, `winner` (one of the
-    two, or tie), perhaps `judge` and `criterion`; or it is a filled sheet. With `make_sheet` a new
-    sheet is made instead, and there are no judgements.
+    two, or tie), perhaps `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it
+    is a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
     """
     from cluster.output import Output
     from pipelines.judging_sheet import make_sheet

@@ -86,8 +86,9 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
 
     A judgement compares two texts. A file (Parquet, CSV, JSONL) has one row per judgement:
     `document_id`, `system_a`, `system_b`, `winner` (one of the two systems, or tie), and
-    optionally `judge` and `criterion`. Or it is a sheet made by `--make-sheet`, filled with left,
-    right or =, and read with its `--key`.
+    optionally `judge` and `criterion`. Instead, a file may hold counts: `system_a`, `system_b`,
+    and the `wins`, `losses` and `ties` of `system_a`. Or it is a sheet made by `--make-sheet`,
+    filled with left, right or =, and read with its `--key`.
     """
     made = verbs.preferences(judgements, settings)
     from pipelines.judging_sheet import JudgingSheet

@@ -152,7 +152,11 @@ def test_renamed_columns_are_read(write):
         ([judgement("1", "old"), judgement(None, "old")], "must have a `document_id`"),
         ([judgement("1", "tie", pair=("old", "Tie"))], "a system must not be called tie or =, wh"),
         ([judgement("1", "")], "no judgement in .*: every entry is blank"),
-        ([{"system_a": "x", "system_b": "y"}], "column `winner` is missing"),
+        ([{"system_a": "x", "system_b": "y"}], "column `wins` is missing"),
+        (
+            [{"system_a": "x", "system_b": "y", "wins": "2.5", "losses": 1, "ties": 0}],
+            "`wins`, `losses` and `ties` must be whole numbers from 0, got .*'2.5'",
+        ),
         ([judgement("1", "old", criterion=["x"])], "`criterion` of .* must be text or numbers"),
     ],
 )
@@ -163,12 +167,14 @@ def test_wrong_judgements_rejected(write, rows, message):
 
 
 def test_table_6_through_the_command_line(write, tmp_path, capsys):
-    """Clark et al. (2019), page 8: two rows of table 6; and one of ties alone."""
-    pair = "ROUGE-L", "SMS"
-    rows = judgements("non-redundancy", 64, 144, 92, pair) + judgements(
-        "overall", 85, 179, 36, pair
-    )
-    path = write([*rows, *judgements("focus", 0, 0, 2, pair)], "t6.csv")
+    """Clark et al. (2019), page 8: two rows of table 6, one turned; and one of ties alone."""
+    rows = [
+        ("non-redundancy", "ROUGE-L", "SMS", 64, 144, 92),
+        ("overall", "SMS", "ROUGE-L", 179, 85, 36),
+        ("focus", "ROUGE-L", "SMS", 0, 0, 2),
+    ]
+    names = ("criterion", "system_a", "system_b", "wins", "losses", "ties")
+    path = write([dict(zip(names, row, strict=True)) for row in rows], "t6.csv")
     outs = [tmp_path / f"out{suffix}" for suffix in (".md", ".csv", ".json")]
     for out in outs:
         assert run(["preferences", path, "--out", str(out)]) == 0
@@ -178,11 +184,12 @@ def test_table_6_through_the_command_line(write, tmp_path, capsys):
     assert "non-redundancy ROUGE-L SMS < 0.001 < 0.001 B" in lines  # of 80 columns
     assert "focus ROUGE-L SMS 0 0 2 – –" in lines
     assert "| overall | ROUGE-L | SMS | 85 | 179 | 36 | 67.8 |" in outs[0].read_text("utf-8")
-    shares = pl.read_csv(outs[1])["share_b"].to_list()
-    assert shares == pytest.approx([144 / 208, 179 / 264, None])
-    written = json.loads(outs[2].read_text("utf-8"))
-    assert [row["wins_b"] for row in written["rows"]] == [144, 179, 0]
-    assert written["rows"][2]["p_value"] is written["rows"][2]["preferred"] is None
+    table = {row["criterion"]: row for row in pl.read_csv(outs[1]).iter_rows(named=True)}
+    assert table["overall"]["share_b"] == pytest.approx(179 / 264)
+    assert (table["overall"]["n_items"], table["overall"]["n_judges"]) == (0, 0)
+    written = {row["criterion"]: row for row in json.loads(outs[2].read_text("utf-8"))["rows"]}
+    assert [written[name]["wins_b"] for name, *_ in rows] == [144, 179, 0]
+    assert written["focus"]["p_value"] is written["focus"]["preferred"] is None
 
 
 def test_wrong_requests_are_one_line(write, capsys):
