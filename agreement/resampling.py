@@ -256,8 +256,9 @@ class _DocumentCorrelations:
         left, right = self._signs(x_classes, joint), self._signs(y_classes, joint)
         products = (left[:, None] * right[None]).reshape(-1, left.shape[-1])
         numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
-        norms = (kendall_norms(each, counts, self._coefficient) for each in (x_classes, y_classes))
-        result = combine_all(numerator, *norms, self._coefficient)
+        x_norms = kendall_norms(x_classes, counts, self._coefficient)
+        y_norms = kendall_norms(y_classes, counts, self._coefficient)
+        result = combine_all(numerator, x_norms, y_norms, self._coefficient)
         return blank_nearly_constant(result, x, y, counts)
 
     def _signs(self, classes: Array, joint: Array) -> Array:

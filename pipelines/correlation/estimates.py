@@ -28,9 +28,6 @@ N_DRAWS = 50
 N_DISAGREEMENTS = 10
 """Candidates listed per aspect and metric."""
 
-SOFT_RESAMPLES = 1_000
-"""Random signs of soft pairwise accuracy."""
-
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
 
@@ -72,45 +69,44 @@ def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
 def correlation_rows(
     study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """By aspect, metric, level and coefficient: the value, its interval, its textbook test."""
+    """By aspect, metric and level: correlations, the same given length, accuracies."""
     for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
         x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
-        common = {
-            "aspect": aspect,
-            "metric": metric,
-            "n_cells": int((~np.isnan(x)).sum()),
-            "raters": study.pool,
-            "is_baseline": is_baseline(metric),
-        }
-        for (level, coefficient), points in estimates.points.items():
-            point = points[m][k]
-            p_value = agreement.correlation_test(x, y, level=level, coefficient=coefficient)
-            row = {**asdict(point), "p_value": p_value}
-            if (level, coefficient) in estimates.draws:
-                draws = estimates.draws[level, coefficient][:, m, k]
-                interval = bootstrap_interval(draws, point.value, point, point.reason)
-                row |= asdict(interval)
-                row["interval"] = None if interval.reason else interval.method
-            else:
-                too_many = f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
-                row["reason"] = point.reason or too_many
-            yield common | row
         for level in settings.levels:
-            for row in (
-                *_partial_rows(study, x, y, level, settings),
-                *_accuracy_rows(x, y, level, settings, rng),
-            ):
-                yield {**common, "level": level, **row}
+            rows = [
+                _correlation_row(x, y, estimates, (level, coefficient), m, k)
+                for coefficient in settings.correlations
+            ]
+            if study.lengths is not None:
+                for coefficient in settings.correlations:
+                    how = {"level": level, "coefficient": coefficient}
+                    point = agreement.partial_correlate(x, y, study.lengths, **how)
+                    rows.append({**asdict(point), "coefficient": f"partial_{coefficient}"})
+            rows += _accuracy_rows(x, y, level, settings, rng)
+            common = {
+                "aspect": aspect,
+                "metric": metric,
+                "level": level,
+                "n_cells": int((~np.isnan(x)).sum()),
+                "raters": study.pool,
+                "is_baseline": is_baseline(metric),
+            }
+            yield from (common | row for row in rows)
 
 
-def _partial_rows(
-    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings
-) -> Iterator[dict[str, Any]]:
-    """Correlations given the metric `length`, if there is one."""
-    lengths = study.lengths
-    for coefficient in settings.correlations if lengths is not None else ():
-        point = agreement.partial_correlate(x, y, lengths, level=level, coefficient=coefficient)
-        yield {**asdict(point), "coefficient": f"partial_{coefficient}"}
+def _correlation_row(
+    x: np.ndarray, y: np.ndarray, estimates: Estimates, key: SampleKey, m: int, k: int
+) -> dict[str, Any]:
+    point = estimates.points[key][m][k]
+    row = asdict(point)
+    if key in estimates.draws:
+        draws = estimates.draws[key][:, m, k]
+        row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
+        row["interval"] = None if interval.reason else interval.method
+    else:
+        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
+    row["p_value"] = agreement.correlation_test(x, y, level=key[0], coefficient=key[1])
+    return row
 
 
 def _accuracy_rows(
@@ -122,7 +118,7 @@ def _accuracy_rows(
         if name == "pairwise_accuracy":
             accuracy = agreement.calibrate_ties(x, y, level=level)
         elif name == "soft_pairwise_accuracy":
-            accuracy = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
+            accuracy = agreement.soft_pairwise_accuracy(x, y, rng=rng)
         else:
             continue
         yield {
