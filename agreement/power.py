@@ -49,7 +49,11 @@ def systems_for_correlation(r: float) -> int | None:
     >>> systems_for_correlation(0.5)
     30
     """
-    return None if r == 0.0 else _enough((_normal_sum() / abs(math.atanh(r))) ** 2 + 3.0)
+    if r == 0.0:
+        return None
+    normal_sum = stats.norm.ppf(1.0 - 0.5 * ALPHA) + stats.norm.ppf(POWER)
+    wanted = float((normal_sum / abs(math.atanh(r))) ** 2 + 3.0)
+    return None if wanted > MOST_UNITS else max(math.ceil(wanted), 4)
 
 
 def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> DocumentsNeeded:
@@ -122,11 +126,3 @@ def _smallest(is_enough: Callable[[int], bool], first: int, *, ratio: float) -> 
         middle = (below + above) // 2
         below, above = (below, middle) if is_enough(middle) else (middle, above)
     return above
-
-
-def _enough(wanted: float) -> int | None:
-    return None if wanted > MOST_UNITS else max(math.ceil(wanted), 4)
-
-
-def _normal_sum() -> float:
-    return float(stats.norm.ppf(1.0 - 0.5 * ALPHA) + stats.norm.ppf(POWER))
