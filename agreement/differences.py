@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from agreement.levels import correlate, system_means
-from agreement.matrices import as_matrices, shared_cells
+from agreement.matrices import as_matrices, require_choice, shared_cells
 
 FEWEST = 4
 """Units that the tests need: they divide by n - 3."""
@@ -52,7 +52,7 @@ def compare_correlations(
     *,
     level: str,
     coefficient: str = "pearson",
-    test: str = "williams",
+    test: str = "williams1959",
 ) -> DifferenceTest:
     """Test whether metric A agrees better with ratings than metric B, by formula.
 
@@ -87,7 +87,7 @@ def dependent_test(
     n: int,
     reason: str | None = None,
     *,
-    test: str = "williams",
+    test: str = "williams1959",
 ) -> DifferenceTest:
     r"""Test the correlations of two metrics with the ratings, given theirs with each other.
 
@@ -97,10 +97,11 @@ def dependent_test(
     follows Student's t with n - 3 degrees of freedom (Williams 1959, "The Comparison of Regression
     Variables"; Steiger 1980). A widely copied printout has n - 2; that is a mistake corrected in
     2014. It is the formula with the right size in small samples (Hittner, May and Silver 2003).
-    "steiger" is a normal statistic of Fisher's z, with the covariance from a pooled correlation.
+    "steiger1980" is a normal statistic of Fisher's z, its covariance from a pooled correlation.
     Undefined, with a reason, for too few units or a perfect fit, or where a `reason` is given.
     """
-    is_t, statistic = test == "williams", math.nan
+    require_choice("test", test, ("williams1959", "steiger1980"))
+    is_t, statistic = test == "williams1959", math.nan
     if reason is None and n < FEWEST:
         reason = f"needs at least {FEWEST} units, got {n}"
     elif reason is None and abs(r_ab) > 1.0 - PERFECT_ATOL:

@@ -35,8 +35,8 @@ SWAPS_PER_PAIR = 25
 """Swaps for every pair of metrics in a family: the smallest p-value times the number of pairs is
 then .04, so that Holm can find the most significant pair at .05."""
 
-FORMULAE = ("williams", "steiger")
-"""Tests by formula, of Pearson at system level."""
+FORMULAE = {"williams": "williams1959", "steiger": "steiger1980"}
+"""Tests by formula, of Pearson at system level, by their name in the table."""
 
 FAMILY = ["aspect", "level", "coefficient", "test", "against"]
 """Pairs of metrics that share these are corrected together."""
@@ -192,8 +192,8 @@ def _rows(
         interval = bootstrap_interval(draws[:, 0] - draws[:, 1], difference, points[0], reason)
         common |= {"low": interval.low, "high": interval.high}
     yield {**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}
-    for test in FORMULAE if key == ("system", "pearson") else ():
-        a, b = (study.scores[i] for i in pair)
-        tested = agreement.compare_correlations(a, b, study.ratings[k], level="system", test=test)
+    for test, formula in FORMULAE.items() if key == ("system", "pearson") else ():
+        matrices = *(study.scores[i] for i in pair), study.ratings[k]
+        tested = agreement.compare_correlations(*matrices, level="system", test=formula)
         numbers = {"statistic": tested.statistic, "p_value": tested.p_value}
         yield {**common, "test": test, **numbers, "reason": reason or tested.reason}

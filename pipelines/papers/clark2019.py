@@ -110,7 +110,9 @@ def _test(scored: Scored, metrics: tuple[str, str], aspect: str, level: str) -> 
     """Test by Williams whether the first of two metrics is better, over the cells both have."""
     first, second = (scored.scores[name] for name in metrics)
     rating = scored.ratings[aspect]
-    return compare_correlations(first, second, rating, level=level, coefficient="spearman")
+    return compare_correlations(
+        first, second, rating, level=level, coefficient="spearman", test="williams1959"
+    )
 
 
 def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:

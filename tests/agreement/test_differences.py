@@ -30,10 +30,10 @@ def test_williams_one_sided_p_matches_publication(r_a, r_b, r_ab, p):
     [(0.4, 0.5, 0.1, 103, -0.8887184699558723), (0.3, 0.4, 0.5, 100, -1.071816870183631)],
 )
 def test_steiger_matches_publication(r_a, r_b, r_ab, n, statistic):
-    result = dependent_test(r_a, r_b, r_ab, n, test="steiger")
+    result = dependent_test(r_a, r_b, r_ab, n, test="steiger1980")
     assert result.statistic == pytest.approx(statistic, abs=1e-12)
     assert result.degrees_of_freedom == math.inf
-    assert "a perfect correlation" in dependent_test(1.0, r_b, r_ab, n, test="steiger").reason
+    assert "a perfect correlation" in dependent_test(1.0, r_b, r_ab, n, test="steiger1980").reason
 
 
 def test_williams_has_n_minus_three_degrees_of_freedom():
