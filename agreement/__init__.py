@@ -5,10 +5,9 @@ pure; randomness comes in as a generator; what cannot be computed is NaN with a 
 """
 
 from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
-from agreement.checks import count_tied_cells, duplicate_systems
 from agreement.coefficients import COEFFICIENTS
-from agreement.differences import DifferenceTest, bonferroni, compare_correlations, holm
-from agreement.intervals import Interval, fisher_interval
+from agreement.differences import DifferenceTest, compare_correlations, holm
+from agreement.intervals import Interval
 from agreement.levels import (
     LEVELS,
     Correlation,
@@ -17,17 +16,16 @@ from agreement.levels import (
     partial_correlate,
     system_means,
 )
-from agreement.matrices import TIE_RTOL, shared_cells
-from agreement.power import (
-    documents_for_correlation,
-    sample_size_curve,
-    systems_for_correlation,
-    systems_for_difference,
-    systems_for_width,
-)
-from agreement.ranking import compare_systems, rank_systems
+from agreement.matrices import TIE_RTOL, duplicate_systems, shared_cells
+from agreement.power import documents_for_correlation, systems_for_correlation
+from agreement.ranking import compare_systems, mean_intervals
 from agreement.raters import krippendorff_alpha, leave_one_out
-from agreement.resampling import Resamples, draw_resamples, resampled_correlations
+from agreement.resampling import (
+    Resamples,
+    draw_resamples,
+    resampled_correlations,
+    sample_size_curve,
+)
 from agreement.swapping import swap_tests
 
 __all__ = [
@@ -38,22 +36,19 @@ __all__ = [
     "DifferenceTest",
     "Interval",
     "Resamples",
-    "bonferroni",
     "calibrate_ties",
     "compare_correlations",
     "compare_systems",
     "correlate",
     "correlation_test",
-    "count_tied_cells",
     "documents_for_correlation",
     "draw_resamples",
     "duplicate_systems",
-    "fisher_interval",
     "holm",
     "krippendorff_alpha",
     "leave_one_out",
+    "mean_intervals",
     "partial_correlate",
-    "rank_systems",
     "resampled_correlations",
     "sample_size_curve",
     "shared_cells",
@@ -61,6 +56,4 @@ __all__ = [
     "swap_tests",
     "system_means",
     "systems_for_correlation",
-    "systems_for_difference",
-    "systems_for_width",
 ]

@@ -36,13 +36,6 @@ def calibrate_ties(scores: np.ndarray, ratings: np.ndarray, *, level: str) -> Pa
     it was calibrated on flatters the metric a little: compare metrics all calibrated alike.
     System level compares system means; summary level two systems on one document, then averages
     documents (the paper's grouping by item); global level any two cells.
-
-    Examples
-    --------
-    >>> gold, metric = np.array([[1, 2, 2, 3, 4.0]]).T, np.array([[2, 1, 1.5, 5, 3]]).T
-    >>> accuracy = calibrate_ties(metric, gold, level="summary")
-    >>> accuracy.value, accuracy.threshold
-    (0.7, 0.5)
     """
     require_choice("level", level, LEVELS)
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from agreement.coefficients import combine_all, tie_classes
-from agreement.fixed_values import blank_nearly_constant, kendall_scale
+from agreement.coefficients import (
+    blank_nearly_constant,
+    combine_all,
+    kendall_norms,
+    tie_classes,
+)
 
 FORM_NUMBERS = 4_000_000
 """Numbers in one block of signs, and in one block of products of counts."""
@@ -39,9 +43,9 @@ def resampled_kendall_of_cells(
         rows = slice(start, start + chunk)
         systems, documents = rows_of(system_counts, rows), rows_of(document_counts, rows)
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
-        x_scale = kendall_scale(x_classes[:, joint], cells, coefficient)
-        y_scale = kendall_scale(y_classes[:, joint], cells, coefficient)
-        values = combine_all(products[rows], x_scale, y_scale, coefficient)
+        x_norms = kendall_norms(x_classes[:, joint], cells, coefficient)
+        y_norms = kendall_norms(y_classes[:, joint], cells, coefficient)
+        values = combine_all(products[rows], x_norms, y_norms, coefficient)
         x, y = metrics[:, joint], aspects[:, joint]
         result[rows] = blank_nearly_constant(values, x, y, cells)
     return result

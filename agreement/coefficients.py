@@ -4,14 +4,17 @@ Everything works over the last axis and broadcasts over the others. A weight is 
 resample is a vector of counts, and a missing value has count zero, so the point estimate and
 ten thousand resamples are the same arithmetic.
 
-All four are inner products (Daniels 1944, "The relation between measures of correlation in
+All are inner products (Daniels 1944, "The relation between measures of correlation in
 the universe of sample permutations"): each variable becomes a vector (centred values, centred
-ranks, or signs of differences), once, and meets all others in one matrix product.
+ranks, or signs of differences), once, and meets all others in one matrix product. What a product
+is divided by is the root of the two vectors' squared norms, NaN for a variable that is constant;
+for tau-c the smaller of two such numbers.
+
+Where the values stay and only the weights change, as in a resample of systems inside a document,
+there are quicker ways: `all_pairs_of_fixed` and `kendall_norms`.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -24,6 +27,10 @@ COEFFICIENTS = ("pearson", "spearman", "kendall_b", "kendall_c")
 SORTING_BEATS_PAIRS = 200
 """Above so many values Kendall is counted in O(n log n), one row at a time."""
 
+SAFE_SPREAD = 1e-6
+"""Variance from sums of squares is used down to this share of the largest squared deviation; it
+then has nine correct digits. Below, the row is computed again in two passes."""
+
 Array = np.ndarray
 
 
@@ -35,22 +42,15 @@ def rowwise(x: Array, y: Array, coefficient: str) -> Array:
     values are tied, as in other libraries. Kendall's tau-b is scaled by the pairs untied in either
     variable (Kendall 1945); tau-c is `2 (C - D) / (n^2 (m - 1) / m)` with `m` the smaller number of
     distinct values (Stuart 1953), which some shared tasks print under the name of tau.
-
-    Examples
-    --------
-    >>> float(rowwise(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]), "pearson"))
-    1.0
-    >>> float(rowwise(np.array([0.1 + 0.2, 0.3, 0.3]), np.array([1.0, 2.0, 3.0]), "pearson"))
-    nan
     """
     require_choice("coefficient", coefficient, COEFFICIENTS)
     present = ~(np.isnan(x) | np.isnan(y))
     if coefficient.startswith("kendall") and x.shape[-1] > SORTING_BEATS_PAIRS:
         return _kendall_by_sorting(x, y, present, coefficient)
     counts = present.astype(np.float64)
-    left, x_scale = vectors(x, counts, coefficient)
-    right, y_scale = vectors(y, counts, coefficient)
-    return combine((left * right).sum(-1), x_scale, y_scale, coefficient)
+    left, x_norm = vectors(x, counts, coefficient)
+    right, y_norm = vectors(y, counts, coefficient)
+    return combine((left * right).sum(-1), x_norm, y_norm, coefficient)
 
 
 def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
@@ -60,22 +60,44 @@ def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     be NaN where its weight is zero.
     """
     counts = weights[..., None, :]
-    left, x_scale = vectors(x, counts, coefficient)
-    right, y_scale = vectors(y, counts, coefficient)
-    products = left @ np.swapaxes(right, -1, -2)
-    return combine_all(products, x_scale, y_scale, coefficient)
+    left, x_norms = vectors(x, counts, coefficient)
+    right, y_norms = vectors(y, counts, coefficient)
+    return combine_all(left @ np.swapaxes(right, -1, -2), x_norms, y_norms, coefficient)
+
+
+def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
+    """Correlate rows as `all_pairs` does, under every row of weights, by Pearson or Spearman.
+
+    Shapes (n_x, n), (n_y, n) and (n_rows, n) give (n_rows, n_x, n_y).
+    """
+    if coefficient == "spearman":
+        left, x_norms = _ranked(x, weights)
+        right, y_norms = _ranked(y, weights)
+        products = left @ np.swapaxes(right * weights[:, None], 1, 2)
+        result = combine_all(products, x_norms, y_norms, coefficient)
+        return blank_nearly_constant(result, x, y, weights)
+    x_scaled, y_scaled = _scaled(x), _scaled(y)
+    total = weights.sum(1, keepdims=True)
+    sums_x, sums_y = weights @ x_scaled.T, weights @ y_scaled.T
+    variance_x = total * (weights @ (x_scaled**2).T) - sums_x**2
+    variance_y = total * (weights @ (y_scaled**2).T) - sums_y**2
+    products = (x_scaled[:, None] * y_scaled[None]).reshape(-1, x.shape[1])
+    covariance = total[..., None] * (weights @ products.T).reshape(-1, len(x), len(y))
+    covariance -= sums_x[:, :, None] * sums_y[:, None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse_x, inverse_y = 1.0 / np.sqrt(variance_x), 1.0 / np.sqrt(variance_y)
+        covariance *= inverse_x[:, :, None]
+        covariance *= inverse_y[:, None, :]
+    result = np.clip(covariance, -1.0, 1.0, out=covariance)
+    safe = SAFE_SPREAD * total**2
+    again = (variance_x <= safe).any(1) | (variance_y <= safe).any(1)
+    if again.any():
+        result[again] = all_pairs(x[None], y[None], weights[again], coefficient)
+    return result
 
 
 def undefined_reason(x: Array, y: Array) -> str | None:
-    """Say why a coefficient of two vectors is undefined, or None if it is defined.
-
-    Examples
-    --------
-    >>> undefined_reason(np.array([1.0, 2.0]), np.array([3.0, np.nan]))
-    'fewer than 2 paired values'
-    >>> undefined_reason(np.array([1.0, 2.0]), np.array([3.0, 3.0]))
-    'ratings are constant'
-    """
+    """Say why a coefficient of two vectors is undefined, or None if it is defined."""
     present = ~(np.isnan(x) | np.isnan(y))
     if present.sum() < 2:
         return "fewer than 2 paired values"
@@ -92,12 +114,6 @@ def tie_classes(values: Array, rtol: float = 0.0) -> Array:
 
     Neighbours that differ by at most `rtol` times the larger of them are in one class; NaN falls
     into some class and should have weight zero.
-
-    Examples
-    --------
-    >>> values = np.array([0.3, 5.0, 0.1 + 0.2])
-    >>> tie_classes(values).tolist(), tie_classes(values, TIE_RTOL).tolist()
-    ([0, 2, 1], [0, 1, 0])
     """
     classes = np.zeros(values.shape, dtype=np.int64)
     if values.shape[-1] > 1:
@@ -111,13 +127,6 @@ def merge_close(values: Array, scale: Array | None = None) -> Array:
 
     For means, which tie in theory and differ in how they were summed. `scale` is the mean magnitude
     of what each was summed from, for sums may cancel; by default that of the value. NaN stays.
-
-    Examples
-    --------
-    >>> merge_close(np.array([0.3, 5.0, 0.1 + 0.2])).tolist()
-    [0.3, 5.0, 0.3]
-    >>> merge_close(np.array([0.0, 0.1 + 0.2 - 0.3]), np.array([0.3, 0.3])).tolist()
-    [0.0, 0.0]
     """
     if values.shape[-1] < 2:
         return values
@@ -141,65 +150,78 @@ def _steps(values: Array, rtol: float, scale: Array | None = None) -> tuple[Arra
     return order, ascending, np.diff(ascending, axis=-1) > tolerance
 
 
-def n_distinct(classes: Array, weights: Array) -> Array:
-    """Count the classes that have any weight, over the last axis."""
-    return (_class_totals(classes, weights) > 0).sum(-1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scale:
-    """What the inner product of a variable's vector is divided by."""
-
-    squared_norm: Array
-    """Shape (...); the product of the vector with itself, for tau-c half the squared count."""
-    n_distinct: Array
-    """Shape (...); distinct values with weight. For tau-c the number itself, for the others it
-    may be any number above 1 where the variable is not constant."""
-
-
-def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Scale]:
+def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Array]:
     """Turn each row, shape (..., n), into the vector that the coefficient multiplies.
 
-    Half of the weight is in it, so that a product with another has all of it.
+    Half of the weight is in it, so that a product with another has all of it. Also return its
+    squared norm, shape (...), NaN where the row is constant.
     """
     if coefficient == "pearson":
         return _centred_values(x, weights)
     classes, near = tie_classes(x), tie_classes(x, TIE_RTOL)
-    if coefficient == "spearman":
-        values, scale = _centred_ranks(classes, weights)
-    else:
-        values, scale = _signs(classes, weights, count_values=coefficient == "kendall_c")
-    if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
-        distinct = np.where(n_distinct(near, weights) > 1, scale.n_distinct, 1)
-        scale = Scale(scale.squared_norm, distinct)
-    return values, scale
-
-
-def combine(products: Array, left: Scale, right: Scale, coefficient: str) -> Array:
-    """Scale inner products to the coefficient, NaN where a side is constant."""
+    values = (_centred_ranks if coefficient == "spearman" else _signs)(classes, weights)
     if coefficient == "kendall_c":
-        fewest = np.minimum(left.n_distinct, right.n_distinct)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result = products / left.squared_norm * (fewest / (fewest - 1.0))
-        return np.where(fewest > 1, np.clip(result, -1.0, 1.0), np.nan)
+        norm = _tau_c_norm(_n_distinct(classes, weights), weights)
+    else:
+        norm = _positive(np.einsum("...i,...i->...", values, values))
+    if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
+        norm = np.where(_n_distinct(near, weights) > 1, norm, np.nan)
+    return values, norm
+
+
+def combine(products: Array, left: Array, right: Array, coefficient: str) -> Array:
+    """Scale inner products to the coefficient by squared norms."""
+    if coefficient == "kendall_c":
+        return np.clip(products / np.minimum(left, right), -1.0, 1.0)
     # One root of the product: equal norms then give exactly 1 for a perfect correlation.
-    result = products / np.sqrt(_squared_norm(left) * _squared_norm(right))
-    return np.clip(result, -1.0, 1.0)
+    return np.clip(products / np.sqrt(left * right), -1.0, 1.0)
 
 
-def combine_all(products: Array, left: Scale, right: Scale, coefficient: str) -> Array:
+def combine_all(products: Array, left: Array, right: Array, coefficient: str) -> Array:
     """Scale inner products of all of `left` with all of `right`, shape (..., n_left, n_right)."""
-    column = Scale(left.squared_norm[..., :, None], left.n_distinct[..., :, None])
-    row = Scale(right.squared_norm[..., None, :], right.n_distinct[..., None, :])
-    return combine(products, column, row, coefficient)
+    return combine(products, left[..., :, None], right[..., None, :], coefficient)
 
 
-def _squared_norm(scale: Scale) -> Array:
-    """Return the norm, NaN where a variable is constant."""
-    return np.where(scale.n_distinct > 1, scale.squared_norm, np.nan)
+def kendall_norms(classes: Array, weights: Array, coefficient: str) -> Array:
+    """Return what Kendall's numerator is divided by, (n_rows, n_variables), by `tie_classes`."""
+    half_square = 0.5 * weights.sum(1) ** 2
+    norms = np.empty((len(weights), len(classes)))
+    for variable, each in enumerate(classes):
+        totals = np.diff(_cumulated_to_class_ends(each, weights), axis=1, prepend=0.0)
+        distinct = (totals > 0).sum(1)
+        if coefficient == "kendall_c":
+            norms[:, variable] = _tau_c_norm(distinct, weights)
+        else:
+            norm = half_square - 0.5 * np.einsum("bg,bg->b", totals, totals)
+            norms[:, variable] = np.where(distinct > 1, norm, np.nan)
+    return norms
 
 
-def _centred_values(x: Array, weights: Array) -> tuple[Array, Scale]:
+def _tau_c_norm(distinct: Array, weights: Array) -> Array:
+    half_square = 0.5 * weights.sum(-1) ** 2
+    return np.where(distinct > 1, half_square * (distinct - 1) / np.maximum(distinct, 1), np.nan)
+
+
+def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
+    """Set coefficients of ranks to NaN, in place, where only the last bits of a side differ."""
+    for by_variable, values in ((result.swapaxes(0, 1), x), (result.transpose(2, 0, 1), y)):
+        near = tie_classes(values, TIE_RTOL)
+        is_close = near.max(axis=1) < tie_classes(values).max(axis=1)
+        for variable in np.flatnonzero(is_close):
+            by_variable[variable, _n_distinct(near[variable], weights) < 2] = np.nan
+    return result
+
+
+def _positive(squared_norm: Array) -> Array:
+    return np.where(squared_norm > 0, squared_norm, np.nan)
+
+
+def _n_distinct(classes: Array, weights: Array) -> Array:
+    """Count the classes that have any weight, over the last axis."""
+    return (_class_totals(classes, weights) > 0).sum(-1)
+
+
+def _centred_values(x: Array, weights: Array) -> tuple[Array, Array]:
     x = np.nan_to_num(x)
     total = weights.sum(-1, keepdims=True)
     # Two passes: a difference of large sums would lose the digits of close values.
@@ -211,16 +233,16 @@ def _centred_values(x: Array, weights: Array) -> tuple[Array, Scale]:
     # A class is at most n steps of TIE_RTOL wide; only rows about as narrow need the exact count.
     largest = np.abs(x).max(axis=-1, initial=0.0)
     is_narrow = spread[..., 0] <= 2 * x.shape[-1] * TIE_RTOL * largest
-    distinct = np.where(spread[..., 0] > 0, 2, 1)
+    is_constant = np.asarray(spread[..., 0] <= 0)
     if is_narrow.any():
         shape = np.broadcast_shapes(x.shape, weights.shape)
         rows = np.broadcast_to(np.where(weights > 0, x, np.nan), shape)[is_narrow]
         counts = np.broadcast_to(weights, shape)[is_narrow]
-        distinct[is_narrow] = n_distinct(tie_classes(rows, TIE_RTOL), counts)
-    return scaled, Scale(squared_norm, distinct)
+        is_constant[is_narrow] = _n_distinct(tie_classes(rows, TIE_RTOL), counts) < 2
+    return scaled, np.where(is_constant, np.nan, squared_norm)
 
 
-def _centred_ranks(classes: Array, weights: Array) -> tuple[Array, Scale]:
+def _centred_ranks(classes: Array, weights: Array) -> Array:
     totals = _class_totals(classes, weights)
     # Mid-rank minus mean rank: weight below, plus half of one's own class, minus half of all.
     centred = np.cumsum(totals, axis=-1)
@@ -228,20 +250,13 @@ def _centred_ranks(classes: Array, weights: Array) -> tuple[Array, Scale]:
     centred -= 0.5 * totals.sum(-1, keepdims=True)
     ranks = np.take_along_axis(centred, np.broadcast_to(classes, totals.shape), -1)
     ranks *= np.sqrt(weights)
-    squared_norm = np.einsum("...i,...i->...", ranks, ranks)
-    return ranks, Scale(squared_norm, np.where(squared_norm > 0, 2, 1))
+    return ranks
 
 
-def _signs(classes: Array, weights: Array, *, count_values: bool) -> tuple[Array, Scale]:
+def _signs(classes: Array, weights: Array) -> Array:
     i, j = np.triu_indices(classes.shape[-1], 1)
     signs = np.sign(classes[..., i] - classes[..., j])
-    weighted = signs * np.sqrt(weights[..., i] * weights[..., j])
-    if count_values:
-        distinct = n_distinct(classes, weights)
-        half_square = np.broadcast_to(0.5 * weights.sum(-1) ** 2, weighted.shape[:-1])
-        return weighted, Scale(half_square, distinct)
-    squared_norm = np.einsum("...i,...i->...", weighted, weighted)
-    return weighted, Scale(squared_norm, np.where(squared_norm > 0, 2, 1))
+    return np.asarray(signs * np.sqrt(weights[..., i] * weights[..., j]))
 
 
 def _class_totals(classes: Array, weights: Array) -> Array:
@@ -266,3 +281,32 @@ def _kendall_by_sorting(x: Array, y: Array, present: Array, coefficient: str) ->
         for a, b, kept in zip(*rows, present.reshape(rows[0].shape), strict=True)
     ]
     return np.array(values, dtype=np.float64).reshape(present.shape[:-1])
+
+
+def _scaled(values: Array) -> Array:
+    """Deviations from the row's mean, the largest of them 1."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    largest = np.abs(centred).max(axis=1, keepdims=True)
+    return centred / np.where(largest > 0, largest, 1.0)
+
+
+def _ranked(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Mid-ranks minus their mean, without the weights; shape (n_rows, n_variables, n)."""
+    stack = tie_classes(values)
+    ranks = np.empty((len(weights), *stack.shape))
+    total = weights.sum(1, keepdims=True)
+    for variable, classes in enumerate(stack):
+        upto = _cumulated_to_class_ends(classes, weights)
+        # Twice the centred mid-rank: weight below plus weight up to the class, minus all.
+        doubled = upto - total
+        doubled[:, 1:] += upto[:, :-1]
+        np.take(doubled, classes, axis=1, out=ranks[:, variable])
+    ranks *= 0.5
+    return ranks, _positive(np.matmul(ranks**2, weights[:, :, None])[..., 0])
+
+
+def _cumulated_to_class_ends(classes: Array, weights: Array) -> Array:
+    """Weight of each class and those below it, shape (n_rows, n_classes)."""
+    order = np.argsort(classes, kind="stable")
+    ends = np.flatnonzero(np.diff(classes[order], append=classes.size))
+    return np.cumsum(weights[:, order], axis=1)[:, ends]

@@ -1,8 +1,7 @@
-"""Confidence intervals for a correlation: percentiles of a bootstrap, and Fisher's.
+"""Confidence intervals: percentiles of a bootstrap over systems and documents.
 
-The percentile bootstrap over systems and documents is the one to report (Deutsch, Dror and
-Roth 2021, "A Statistical Analysis of Summarization Evaluation Metrics using Resampling
-Methods"). Fisher's interval is here because older papers print it.
+Deutsch, Dror and Roth (2021), "A Statistical Analysis of Summarization Evaluation Metrics using
+Resampling Methods".
 """
 
 from __future__ import annotations
@@ -17,9 +16,6 @@ from agreement.levels import Correlation
 
 CONFIDENCE = 0.95
 """Of every interval that does not say otherwise."""
-
-PERFECT_ATOL = 1e-12
-"""A coefficient this close to 1 or -1 is taken for it: Fisher's z is infinite there."""
 
 MOST_UNDEFINED = 0.5
 """Share of undefined resamples above which percentiles of the rest would mislead."""
@@ -38,7 +34,7 @@ class Interval:
     """NaN where undefined, as is `high`; then `reason` says why."""
     high: float
     method: str
-    """Such as "bootstrap-both", "fisher" or "wilson"."""
+    """Such as "bootstrap-both" or "wilson"."""
     n_undefined: int = 0
     """Resamples that left the value undefined (such as the same system drawn every time); the
     percentiles are over the others."""
@@ -96,38 +92,3 @@ def widened(confidence: float, n: int) -> float:
         return confidence
     quantile = stats.t.ppf(0.5 + 0.5 * confidence, n - 1) * math.sqrt(n / (n - 1))
     return float(2.0 * stats.norm.cdf(quantile) - 1.0)
-
-
-def fisher_interval(r: float, n: int, *, coefficient: str = "pearson") -> Interval:
-    """Bound a correlation over n units by Fisher's transformation, which is too narrow for metrics.
-
-    It takes the units as independent draws of bivariate normal values: it ignores that other
-    documents would give other system means, and that cells of one system or one document belong
-    together. Report a bootstrap interval; this is for comparison with papers. Undefined for
-    `|r|` = 1 or fewer than 4 units (5 for Kendall). The standard error on Fisher's scale is
-    1/sqrt(n-3) for Pearson, that of Bonett and Wright (2000) for Spearman, and of Fieller, Hartley
-    and Pearson (1957) for Kendall.
-
-    Examples
-    --------
-    >>> interval = fisher_interval(0.5, 16)
-    >>> round(interval.low, 3), round(interval.high, 3)
-    (0.006, 0.798)
-    """
-    fewest = 5 if coefficient.startswith("kendall") else 4
-    reason = None
-    if n < fewest:
-        reason = f"needs at least {fewest} units, got {n}"
-    elif not abs(r) < 1.0 - PERFECT_ATOL:
-        reason = f"needs a coefficient strictly between -1 and 1, got {r:g}"
-    low, high = np.nan, np.nan
-    if reason is None:
-        if coefficient == "pearson":
-            variance = 1.0 / (n - 3)
-        elif coefficient == "spearman":
-            variance = (1.0 + 0.5 * r**2) / (n - 3)
-        else:
-            variance = 0.437 / (n - 4)
-        half = stats.norm.ppf(0.5 + 0.5 * CONFIDENCE) * math.sqrt(variance)
-        low, high = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
-    return Interval(value=r, low=low, high=high, method="fisher", reason=reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -66,8 +66,7 @@ def correlate(
     require_choice("level", level, LEVELS)
     x, y = shared_cells(*as_matrices(scores=scores, ratings=ratings))
     values = rowwise(_rows(x, level), _rows(y, level), coefficient)
-    reason = _reason(x, y, level) if np.isnan(_mean(values)) else None
-    return _described(values, x, level, coefficient, reason)
+    return _described(values, x, y, level, coefficient)
 
 
 def partial_correlate(
@@ -89,17 +88,16 @@ def partial_correlate(
     require_choice("level", level, LEVELS)
     x, y, z = shared_cells(*as_matrices(scores=scores, ratings=ratings, given=given))
     first, second, third = (_rows(each, level) for each in (x, y, z))
-    r_xy = rowwise(first, second, coefficient)
-    r_xz = rowwise(first, third, coefficient)
-    r_yz = rowwise(second, third, coefficient)
+    pairs = (first, second), (first, third), (second, third)
+    r_xy, r_xz, r_yz = (rowwise(*pair, coefficient) for pair in pairs)
     unexplained = (1.0 - r_xz**2) * (1.0 - r_yz**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         partial = (r_xy - r_xz * r_yz) / np.sqrt(unexplained)
     partial = np.where(unexplained > CERTAIN, np.clip(partial, -1.0, 1.0), np.nan)
-    reason = None
-    if np.isnan(_mean(partial)):
-        reason = _reason(x, y, level) or "`given` is constant or determines scores or ratings"
-    return _described(partial, x, level, coefficient, reason)
+    result = _described(partial, x, y, level, coefficient)
+    if np.isnan(result.value) and result.reason is None:
+        return replace(result, reason="`given` is constant or determines scores or ratings")
+    return result
 
 
 def correlation_test(
@@ -196,17 +194,17 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
 
 
 def _described(
-    values: np.ndarray, x: np.ndarray, level: str, coefficient: str, reason: str | None
+    values: np.ndarray, x: np.ndarray, y: np.ndarray, level: str, coefficient: str
 ) -> Correlation:
-    present = ~np.isnan(x)
+    value, present = float(_mean(values)), ~np.isnan(x)
     skipped = (np.isnan(values) & present.any(0)).sum() if level == "summary" else 0
     return Correlation(
-        value=float(_mean(values)),
+        value=value,
         level=level,
         coefficient=coefficient,
         n_systems=int(present.any(1).sum()),
         n_documents=int(present.any(0).sum()),
         n_missing=int((~present).sum()),
         n_skipped=int(skipped),
-        reason=reason,
+        reason=_reason(x, y, level) if np.isnan(value) else None,
     )

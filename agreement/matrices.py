@@ -1,4 +1,4 @@
-"""Matrices of scores: checking them, and keeping the cells that several of them share.
+"""Matrices of scores: checking them, what several of them share, systems that are listed twice.
 
 A matrix has shape (n_systems, n_documents) and NaN where a cell is missing. Nothing here
 knows where the numbers come from.
@@ -13,6 +13,9 @@ TIE_RTOL = 1e-12
 cells: values no further apart than this are constant, and means no further apart than this are
 tied. It absorbs the last bits of sums (0.1 + 0.2 against 0.3) and nothing that was measured,
 however large other values are: scores near 1e-14 beside a score of 1 keep their order."""
+
+FEWEST_SHARED = 2
+"""Documents that two systems must both have before they are taken for one."""
 
 
 def as_stack(name: str, values: np.ndarray, n_dimensions: int) -> np.ndarray:
@@ -59,13 +62,26 @@ def shared_cells(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.where(missing, np.nan, matrix) for matrix in matrices)
 
 
+def duplicate_systems(scores: np.ndarray) -> list[tuple[int, int]]:
+    """Find systems that are probably one listed twice: equal on every document both have.
+
+    Counted twice, a system weighs double in every correlation and interval. Use a metric with fine
+    steps, for ratings tie by chance.
+    """
+    (matrix,) = as_matrices(scores=scores)
+    have = ~np.isnan(matrix)
+    sizes = np.abs(matrix)
+    pairs = []
+    for first in range(len(matrix) - 1):
+        shared = have[first] & have[first + 1 :]
+        tolerance = TIE_RTOL * np.maximum(sizes[first], sizes[first + 1 :])
+        differences = np.abs(matrix[first] - matrix[first + 1 :])
+        is_same = ((differences <= tolerance) | ~shared).all(1) & (shared.sum(1) >= FEWEST_SHARED)
+        pairs += [(first, first + 1 + int(row)) for row in np.flatnonzero(is_same)]
+    return pairs
+
+
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise `ValueError` unless `value` is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
-
-
-def require_fraction(name: str, value: float) -> None:
-    """Raise `ValueError` unless `value` lies strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"`{name}` must lie between 0 and 1, both excluded, got {value:g}")

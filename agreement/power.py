@@ -1,24 +1,15 @@
-"""How many systems or documents would be needed, and what more documents would change.
-
-By formula where there is one: Fisher's z for numbers of systems, components of variance for
-numbers of documents. By drawing subsets of the documents there are, for the curve up to them.
-A number is None where no study could have so many.
-"""
+"""How many systems or documents a larger study would need; None where none can have so many."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from agreement.differences import dependent_test
-from agreement.intervals import CONFIDENCE, fisher_interval
 from agreement.matrices import as_matrices, shared_cells
-from agreement.resampling import Resamples, resampled_correlations
 
 POWER, ALPHA = 0.8, 0.05
 """Probability of finding what is there, and the level of the two-sided test that finds it."""
@@ -47,20 +38,6 @@ class VarianceComponents(NamedTuple):
     residual: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampleSizeCurve:
-    """Correlations against the number of documents: (n_sizes, n_metrics, n_aspects) each."""
-
-    means: np.ndarray
-    deviations: np.ndarray
-    """Standard deviation over draws; 0 where all documents are drawn."""
-    low: np.ndarray
-    high: np.ndarray
-    """Percentiles over draws."""
-    n_undefined: np.ndarray
-    """Draws left undefined; not in the other numbers."""
-
-
 def systems_for_correlation(r: float) -> int | None:
     """Count the systems needed to find a correlation, below 1, different from zero.
 
@@ -72,35 +49,11 @@ def systems_for_correlation(r: float) -> int | None:
     >>> systems_for_correlation(0.5)
     30
     """
-    return None if r == 0.0 else _enough((_normal_sum() / abs(math.atanh(r))) ** 2 + 3.0)
-
-
-def systems_for_difference(r_a: float, r_b: float, r_ab: float) -> int | None:
-    """Count the systems needed to tell two metrics' correlations with ratings apart.
-
-    Inverts Dunn and Clark's (1969) statistic: the difference of Fisher's z over
-    sqrt((2 - 2c) / (n - 3)), with c the covariance of the two. The higher the correlation `r_ab` of
-    the metrics with each other, the fewer systems.
-    """
-    # The statistic grows with sqrt(n - 3): read its size off any n.
-    tested = dependent_test(r_a, r_b, r_ab, 4, test="dunn1969")
-    if r_a == r_b or tested.reason is not None:
+    if r == 0.0:
         return None
-    return _enough((_normal_sum() / abs(tested.statistic)) ** 2 + 3.0)
-
-
-def systems_for_width(r: float, width: float) -> int | None:
-    """Count the systems needed for a 95 % Fisher interval no wider than `width`.
-
-    The interval is too narrow, so the number of systems is a lower bound.
-    """
-
-    def is_enough(n: int) -> bool:
-        interval = fisher_interval(r, n)
-        return interval.high - interval.low <= width
-
-    # More systems are never wider: large steps will do.
-    return _smallest(is_enough, 4, ratio=32.0)
+    normal_sum = stats.norm.ppf(1.0 - 0.5 * ALPHA) + stats.norm.ppf(POWER)
+    wanted = float((normal_sum / abs(math.atanh(r))) ** 2 + 3.0)
+    return None if wanted > MOST_UNITS else max(math.ceil(wanted), 4)
 
 
 def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> DocumentsNeeded:
@@ -150,46 +103,6 @@ def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> 
     return VarianceComponents(float((by_system - rest) / n_documents), float(rest))
 
 
-def sample_size_curve(
-    scores: np.ndarray,
-    ratings: np.ndarray,
-    sizes: np.ndarray,
-    *,
-    level: str,
-    coefficient: str = "pearson",
-    n_draws: int = 50,
-    rng: np.random.Generator,
-) -> SampleSizeCurve:
-    """Correlate on random subsets of documents of growing size (Sun and Nenkova's Figure 1).
-
-    Scores have shape (n_metrics, n_systems, n_documents), ratings (n_aspects, ...); all share the
-    `n_draws` subsets of each size. Subsets of nearly all documents overlap, so the bars shrink to
-    nothing at the right end: they show how the number was come by, not its error.
-    """
-    n_systems, n_documents = scores.shape[1:]
-    drawn = np.concatenate(
-        [
-            (np.argsort(rng.random((n_draws, n_documents)), axis=1) < size).astype(np.float64)
-            for size in sizes
-        ]
-    )
-    subsets = Resamples(np.ones((1, n_systems)), drawn)
-    values = resampled_correlations(
-        scores, ratings, subsets, level=level, coefficient=coefficient
-    ).reshape(len(sizes), n_draws, len(scores), len(ratings))
-    n_undefined = np.isnan(values).sum(1)
-    tail = 0.5 * (1.0 - CONFIDENCE)
-    curve = np.full((4, *n_undefined.shape), np.nan)
-    for s, m, k in np.argwhere(n_undefined < n_draws):
-        defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
-        ends = np.quantile(defined, [tail, 1.0 - tail])
-        curve[:, s, m, k] = defined.mean(), defined.std(), *ends
-    means, deviations, low, high = curve
-    return SampleSizeCurve(
-        means=means, deviations=deviations, low=low, high=high, n_undefined=n_undefined
-    )
-
-
 def _forecast(
     parts: tuple[VarianceComponents, VarianceComponents, VarianceComponents], n: float
 ) -> float:
@@ -213,11 +126,3 @@ def _smallest(is_enough: Callable[[int], bool], first: int, *, ratio: float) -> 
         middle = (below + above) // 2
         below, above = (below, middle) if is_enough(middle) else (middle, above)
     return above
-
-
-def _enough(wanted: float) -> int | None:
-    return None if wanted > MOST_UNITS else max(math.ceil(wanted), 4)
-
-
-def _normal_sum() -> float:
-    return float(stats.norm.ppf(1.0 - 0.5 * ALPHA) + stats.norm.ppf(POWER))

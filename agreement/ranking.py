@@ -1,9 +1,9 @@
-"""Order systems by scores alone, with how sure the order is: resampling over documents.
+"""Compare systems by scores alone: resampling over documents.
 
 A bootstrap of few documents is too sure of itself: its draws vary less than the documents do, and
-of one document not at all. So there are no ends for fewer than `FEWEST_DOCUMENTS`, intervals of
-means are widened as Student's t is (`widened`), and p-values are of a permutation test, which is
-exact for any number of documents where differences are as likely to be positive as negative.
+of one document not at all. So there are no ends for fewer than `FEWEST_DOCUMENTS`, intervals are
+widened as Student's t is (`widened`), and p-values are of a permutation test, which is exact for
+any number of documents where differences are as likely to be positive as negative.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agreement.intervals import CONFIDENCE, MOST_UNDEFINED, Interval, percentile_interval, widened
+from agreement.intervals import CONFIDENCE, Interval, percentile_interval, widened
 from agreement.levels import system_means
-from agreement.matrices import TIE_RTOL, as_matrices, as_stack, require_fraction
+from agreement.matrices import TIE_RTOL, as_matrices, as_stack
 from agreement.resampling import draw_counts
 
 FEWEST_DOCUMENTS = 2
@@ -23,22 +23,6 @@ FEWEST_DOCUMENTS = 2
 
 CHUNK_NUMBERS = 1_000_000
 """Numbers in the largest array of one step."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SystemRanking:
-    """Systems in the order of their mean scores, as rows were given."""
-
-    means: tuple[Interval, ...]
-    """Mean score of each system over the documents it has; no ends for fewer than
-    `FEWEST_DOCUMENTS`."""
-    ranks: np.ndarray
-    """Shape (n_systems,); 1 is best, equal means share the better rank, 0 is no score at all."""
-    rank_low: np.ndarray
-    rank_high: np.ndarray
-    """Shape (n_systems,); percentiles of the rank over the resamples that draw a document of every
-    system, 0 for a system with fewer documents than `FEWEST_DOCUMENTS` and, for all, where more
-    than `MOST_UNDEFINED` of the resamples leave a system out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,42 +42,32 @@ class PairedComparison:
     reason: str | None = None
 
 
-def rank_systems(
+def mean_intervals(
     scores: np.ndarray, *, n_resamples: int = 1_000, rng: np.random.Generator
-) -> SystemRanking:
-    """Rank systems by their mean score, documents being drawn with replacement for all alike.
+) -> list[Interval]:
+    """Bound each system's mean over the documents it has, all by the same resampled documents.
 
-    Speaks of this metric and of more documents like these, not of human judgement.
+    Speaks of this metric and of more documents like these, not of human judgement. There are no
+    ends for fewer documents than `FEWEST_DOCUMENTS`.
     """
     (matrix,) = as_matrices(scores=scores)
-    n_systems, n_documents = matrix.shape
-    counts = draw_counts(n_documents, n_resamples=n_resamples, rng=rng)
+    counts = draw_counts(matrix.shape[1], n_resamples=n_resamples, rng=rng)
     have = ~np.isnan(matrix)
-    filled = np.where(have, matrix, 0.0)
     n_drawn = counts @ have.T.astype(np.float64)
-
-    def drawn(cells: np.ndarray) -> np.ndarray:
-        return np.where(n_drawn > 0, counts @ cells.T / np.maximum(n_drawn, 1.0), np.nan)
-
-    draws, means = drawn(filled), system_means(matrix)
-    n_scored = have.sum(1)
-    sizes = (drawn(np.abs(filled)), system_means(np.abs(matrix)))
-    ends = _rank_ends((draws, means), sizes, n_scored)
-    return SystemRanking(
-        means=tuple(
-            percentile_interval(
-                draws[:, system],
-                float(means[system]),
-                widened(CONFIDENCE, int(n_scored[system])),
-                "bootstrap-documents",
-                _too_few(int(n_scored[system]), "the system has no score"),
-            )
-            for system in range(n_systems)
-        ),
-        ranks=_ranks(means[None], sizes[1][None])[0],
-        rank_low=ends[0],
-        rank_high=ends[1],
-    )
+    sums = counts @ np.where(have, matrix, 0.0).T
+    draws = np.where(n_drawn > 0, sums / np.maximum(n_drawn, 1.0), np.nan)
+    return [
+        percentile_interval(
+            draws[:, system],
+            float(mean),
+            widened(CONFIDENCE, n),
+            "bootstrap-documents",
+            _too_few(n, "the system has no score"),
+        )
+        for system, (mean, n) in enumerate(
+            zip(system_means(matrix), have.sum(1).tolist(), strict=True)
+        )
+    ]
 
 
 def compare_systems(
@@ -101,7 +75,6 @@ def compare_systems(
     scores_b: np.ndarray,
     *,
     n_resamples: int = 1_000,
-    confidence: float = CONFIDENCE,
     rng: np.random.Generator,
 ) -> PairedComparison:
     """Compare two systems' scores on the same documents: paired bootstrap and permutation test.
@@ -111,7 +84,6 @@ def compare_systems(
     level of .05; Fisher's permutation test (1935) does not. Undefined, with a reason, if they share
     fewer documents than `FEWEST_DOCUMENTS`.
     """
-    require_fraction("confidence", confidence)
     a, b = as_stack("scores_a", scores_a, 1), as_stack("scores_b", scores_b, 1)
     if a.shape != b.shape:
         raise ValueError(f"`scores_b` must have {a.size} documents like `scores_a`, got {b.size}")
@@ -130,7 +102,7 @@ def compare_systems(
     value = float(differences.mean()) if n_shared else np.nan
     return PairedComparison(
         difference=percentile_interval(
-            draws, value, widened(confidence, n_shared), "bootstrap-documents", reason
+            draws, value, widened(CONFIDENCE, n_shared), "bootstrap-documents", reason
         ),
         p_value=p_value,
         n_documents=n_shared,
@@ -173,33 +145,3 @@ def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Genera
         for start in range(0, n_resamples, step)
     ]
     return np.concatenate(parts) / n
-
-
-def _ranks(means: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """1 plus the number of systems that are better, per row; 0 for NaN; `sizes` for rounding."""
-    ranks = np.ones(means.shape, dtype=np.int64)
-    for system in range(means.shape[1]):
-        tolerance = TIE_RTOL * np.maximum(sizes, sizes[:, [system]])
-        ahead = means - means[:, [system]] > tolerance
-        ranks[:, system] += ahead.sum(1)
-    ranks[np.isnan(means)] = 0
-    return ranks
-
-
-def _rank_ends(
-    values: tuple[np.ndarray, np.ndarray],
-    sizes: tuple[np.ndarray, np.ndarray],
-    n_scored: np.ndarray,
-) -> np.ndarray:
-    """Percentiles of the rank, shape (2, n_systems), 0 where undefined, of complete resamples."""
-    # The mean of a document drawn alone is its score, however often it is drawn.
-    complete, complete_sizes = (
-        np.where(n_scored < FEWEST_DOCUMENTS, whole, draws) for draws, whole in (values, sizes)
-    )
-    is_complete = ~np.isnan(complete[:, n_scored > 0]).any(1)
-    if (~is_complete).sum() > MOST_UNDEFINED * is_complete.size:
-        return np.zeros((2, n_scored.size), dtype=np.int64)
-    tail = 0.5 * (1.0 - CONFIDENCE)
-    ranks = _ranks(complete[is_complete], complete_sizes[is_complete])
-    ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="nearest")
-    return np.where(n_scored < FEWEST_DOCUMENTS, 0, ends).astype(np.int64)

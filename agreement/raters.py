@@ -65,7 +65,12 @@ def krippendorff_alpha(ratings: np.ndarray, *, measurement: str = "interval") ->
     scaled = counts / (counts.sum(1) - 1.0)[:, None]
     coincidences = scaled.T @ counts - np.diag(scaled.sum(0))
     totals = counts.sum(0)
-    distances = _squared_distances(values, totals, measurement)
+    if measurement == "nominal":
+        distances = 1.0 - np.eye(values.size)
+    else:
+        # Of ordinal ratings: how many lie between two values, plus half of those at either end.
+        places = values if measurement == "interval" else np.cumsum(totals) - 0.5 * totals
+        distances = (places[:, None] - places) ** 2
     observed = (coincidences * distances).sum()
     expected = totals @ distances @ totals / (totals.sum() - 1.0)
     return RaterAgreement(value=float(1.0 - observed / expected), n_units=n_units)
@@ -114,13 +119,3 @@ def _means_of_others(stack: np.ndarray) -> Iterator[np.ndarray]:
         means = np.where(n_others > 0, sums / np.maximum(n_others, 1), np.nan)
         yield merge_close(means.ravel()).reshape(means.shape)
         before = before + one
-
-
-def _squared_distances(values: np.ndarray, totals: np.ndarray, measurement: str) -> np.ndarray:
-    if measurement == "nominal":
-        return 1.0 - np.eye(values.size)
-    if measurement == "interval":
-        return np.asarray((values[:, None] - values) ** 2)
-    # Ratings between two values, plus half of those at either end.
-    middle = np.cumsum(totals) - 0.5 * totals
-    return np.asarray((middle[:, None] - middle) ** 2)

@@ -19,8 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from agreement.cell_pairs import exact_kind, resampled_kendall_of_cells, rows_of
-from agreement.coefficients import COEFFICIENTS, all_pairs, combine_all, merge_close, tie_classes
-from agreement.fixed_values import all_pairs_of_fixed, blank_nearly_constant, kendall_scale
+from agreement.coefficients import (
+    COEFFICIENTS,
+    all_pairs,
+    all_pairs_of_fixed,
+    blank_nearly_constant,
+    combine_all,
+    kendall_norms,
+    merge_close,
+    tie_classes,
+)
+from agreement.intervals import CONFIDENCE
 from agreement.levels import LEVELS
 from agreement.matrices import as_stack, require_choice
 
@@ -44,6 +53,20 @@ class Resamples:
     def n_resamples(self) -> int:
         """How many there are."""
         return max(len(self.system_counts), len(self.document_counts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleSizeCurve:
+    """Correlations against the number of documents: (n_sizes, n_metrics, n_aspects) each."""
+
+    means: np.ndarray
+    deviations: np.ndarray
+    """Standard deviation over draws; 0 where all documents are drawn."""
+    low: np.ndarray
+    high: np.ndarray
+    """Percentiles over draws."""
+    n_undefined: np.ndarray
+    """Draws left undefined; not in the other numbers."""
 
 
 def draw_resamples(
@@ -96,6 +119,44 @@ def resampled_correlations(
         document_counts = rows_of(resamples.document_counts, rows)
         parts.append(step(metrics, aspects, system_counts, document_counts, coefficient))
     return np.concatenate(parts)
+
+
+def sample_size_curve(
+    scores: np.ndarray,
+    ratings: np.ndarray,
+    sizes: np.ndarray,
+    *,
+    level: str,
+    coefficient: str = "pearson",
+    n_draws: int = 50,
+    rng: np.random.Generator,
+) -> SampleSizeCurve:
+    """Correlate on random subsets of documents of growing size (Sun and Nenkova's Figure 1).
+
+    Scores have shape (n_metrics, n_systems, n_documents), ratings (n_aspects, ...); all share the
+    `n_draws` subsets of each size. Subsets of nearly all documents overlap, so the bars shrink to
+    nothing at the right end: they show how the number was come by, not its error.
+    """
+    n_systems, n_documents = scores.shape[1:]
+    drawn = np.concatenate(
+        [
+            (np.argsort(rng.random((n_draws, n_documents)), axis=1) < size).astype(np.float64)
+            for size in sizes
+        ]
+    )
+    subsets = Resamples(np.ones((1, n_systems)), drawn)
+    values = resampled_correlations(
+        scores, ratings, subsets, level=level, coefficient=coefficient
+    ).reshape(len(sizes), n_draws, len(scores), len(ratings))
+    n_undefined = np.isnan(values).sum(1)
+    tail = 0.5 * (1.0 - CONFIDENCE)
+    curve = np.full((4, *n_undefined.shape), np.nan)
+    for s, m, k in np.argwhere(n_undefined < n_draws):
+        defined = values[s, :, m, k][~np.isnan(values[s, :, m, k])]
+        ends = np.quantile(defined, [tail, 1.0 - tail])
+        curve[:, s, m, k] = defined.mean(), defined.std(), *ends
+    means, deviations, low, high = curve
+    return SampleSizeCurve(means, deviations, low, high, n_undefined)
 
 
 def _numbers_per_resample(metrics: Array, aspects: Array, level: str, coefficient: str) -> int:
@@ -195,9 +256,9 @@ class _DocumentCorrelations:
         left, right = self._signs(x_classes, joint), self._signs(y_classes, joint)
         products = (left[:, None] * right[None]).reshape(-1, left.shape[-1])
         numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
-        x_scale = kendall_scale(x_classes, counts, self._coefficient)
-        y_scale = kendall_scale(y_classes, counts, self._coefficient)
-        result = combine_all(numerator, x_scale, y_scale, self._coefficient)
+        x_norms = kendall_norms(x_classes, counts, self._coefficient)
+        y_norms = kendall_norms(y_classes, counts, self._coefficient)
+        result = combine_all(numerator, x_norms, y_norms, self._coefficient)
         return blank_nearly_constant(result, x, y, counts)
 
     def _signs(self, classes: Array, joint: Array) -> Array:

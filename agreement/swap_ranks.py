@@ -6,7 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from agreement.coefficients import SORTING_BEATS_PAIRS, rowwise
-from agreement.swap_nulls import DIFFERENCE_ATOL, Null
+
+DIFFERENCE_ATOL = 1e-12
+"""A permuted difference this close below the observed one counts as equal to it."""
 
 BLOCK_NUMBERS = 4_000_000
 """Numbers in one block of cells and classes of equal ratings."""
@@ -14,7 +16,7 @@ BLOCK_NUMBERS = 4_000_000
 Array = np.ndarray
 
 
-class RankNull(Null):
+class RankNull:
     r"""Spearman or Kendall's tau-b over all cells at once, too many for pairs in every swap.
 
     The numerators of the two swapped metrics are E + L and E - L, with L linear in the signs.

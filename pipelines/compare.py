@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from agreement import TIE_RTOL, compare_systems, holm
+from agreement.intervals import CONFIDENCE
 from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
 from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
@@ -29,45 +30,34 @@ from sms.naming import AnyPath
 def compare_scores(
     scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings
 ) -> ScoreComparison:
-    """Compare two sets of scores without ratings, under every metric that both have.
-
-    Raises ValueError if a metric has another signature on the other side, or the sides share no
-    metric or no document, or are the same.
-    """
+    """Compare two sets of scores without ratings, under every metric that both have."""
     inputs = [find_scores(scores_a), find_scores(scores_b)]
     keyed.check_columns(settings.columns, [each.files for each in inputs])
     a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
     b = _read(inputs[1], settings, settings.systems_b, "--systems-b")
-    shared = _shared_metrics(a, b)
-    _refuse_other_signatures(a, b, shared)
+    shared = [name for name in a.scores.metrics if name in b.scores.metrics]
+    _check_comparable(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
-    documents = _documents(a, b)
+    documents = sorted({*a.documents, *b.documents})
     rows = [row for name in shared for row in _of_metric(name, a, b, documents, pairs, settings)]
+    for i, p_holm in enumerate(holm(np.array([row.p_value for row in rows]))):
+        higher = ("a" if rows[i].difference > 0 else "b") if p_holm <= 1.0 - CONFIDENCE else None
+        rows[i] = replace(rows[i], p_holm=float(p_holm), higher=higher)
     records = {record.path: record for side in (a, b) for record in side.scores.records}
     signatures = a.scores.signatures
     return ScoreComparison(
         scores_a=os.fspath(scores_a),
         scores_b=os.fspath(scores_b),
         kind=kind,
-        rows=tuple(_corrected(rows, 1.0 - settings.confidence)),
+        rows=tuple(rows),
         signatures={name: signatures[name] for name in shared if name in signatures},
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
         notes=tuple(dict.fromkeys([*notes, *_notes(a, b, shared)])),
         n_resamples=settings.resamples,
-        confidence=settings.confidence,
+        confidence=CONFIDENCE,
         seed=settings.seed,
     )
-
-
-def signature_difference(first: str, second: str) -> str:
-    """Say which parts of two signatures differ, such as `ref:best` against `ref:first`."""
-    ours, theirs = first.split("|"), second.split("|")
-
-    def only(parts: Sequence[str], others: Sequence[str]) -> str:
-        return "|".join(part for part in parts if part not in others) or "nothing"
-
-    return f"`{only(ours, theirs)}` against `{only(theirs, ours)}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,13 +79,15 @@ def _read(
 ) -> _Side:
     columns = settings.columns or {}
     where = keyed.place(source.files)
-    whole = keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where)
-    keys = whole.drop_nulls()
-    if keys.is_empty():
-        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    keys, n_without_key = keys.unique().sort(KEYS), len(whole) - len(keys)
+    keys, n_without_key = keyed.with_key(
+        keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where), where
+    )
     scores = read_scores(
-        [source], keys, metrics=settings.metrics, with_parts=False, columns=columns
+        [source],
+        keys.unique().sort(KEYS),
+        metrics=settings.metrics,
+        with_parts=False,
+        columns=columns,
     )
     there = scores.frame["system_id"].unique().sort().to_list()
     kept = keyed.matching(there, systems, option) if systems else there
@@ -103,28 +95,32 @@ def _read(
     return _Side(path=source.path, scores=scores, systems=kept, n_without_key=n_without_key)
 
 
-def _shared_metrics(a: _Side, b: _Side) -> list[str]:
-    shared = [name for name in a.scores.metrics if name in b.scores.metrics]
+def _check_comparable(a: _Side, b: _Side, shared: Sequence[str]) -> None:
+    """Refuse sides that share no metric or document, or whose metrics are not the same."""
     if not shared:
         raise ValueError(
             f"the two must share a metric, but {a.path} has {keyed.listed(a.scores.metrics)} and "
             f"{b.path} has {keyed.listed(b.scores.metrics)}; score both with the same `--metrics`"
         )
-    return shared
-
-
-def _refuse_other_signatures(a: _Side, b: _Side, metrics: Sequence[str]) -> None:
     ours, theirs = a.scores.signatures, b.scores.signatures
-    differing = [
-        name for name in metrics if name in ours and ours[name] != theirs.get(name, ours[name])
-    ]
-    if differing:
+    both = [name for name in shared if name in ours and name in theirs]
+    if differing := [name for name in both if ours[name] != theirs[name]]:
         name, *others = differing
         more = f" (and so do {keyed.listed(others)})" if others else ""
+        parts = [each[name].split("|") for each in (ours, theirs)]
+        only = [
+            "|".join(part for part in own if part not in other) or "nothing"
+            for own, other in (parts, parts[::-1])
+        ]
         raise ValueError(
-            f"`{name}` must be the same metric in both, but its signatures differ: "
-            f"{signature_difference(ours[name], theirs[name])}{more}; score both with the same "
-            "settings, or choose others with `--metrics`"
+            f"`{name}` must be the same metric in both, but its signatures differ: `{only[0]}` "
+            f"against `{only[1]}`{more}; score both with the same settings, or choose others with "
+            "`--metrics`"
+        )
+    if not set(a.documents) & set(b.documents):
+        raise ValueError(
+            f"the two must share documents, but {a.path} has {keyed.listed(a.documents, 3)} and "
+            f"{b.path} has {keyed.listed(b.documents, 3)}; score the same documents"
         )
 
 
@@ -147,16 +143,6 @@ def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
     return RUNS, [(system, system) for system in shared], notes
 
 
-def _documents(a: _Side, b: _Side) -> list[str]:
-    of_a, of_b = a.documents, b.documents
-    if not set(of_a) & set(of_b):
-        raise ValueError(
-            f"the two must share documents, but {a.path} has {keyed.listed(of_a, 3)} and {b.path} "
-            f"has {keyed.listed(of_b, 3)}; score the same documents"
-        )
-    return sorted({*of_a, *of_b})
-
-
 def _of_metric(
     metric: str,
     a: _Side,
@@ -167,23 +153,15 @@ def _of_metric(
 ) -> Iterator[MetricComparison]:
     """Compare the pairs of systems under a metric; rows with the same documents share the draws."""
     of_a, of_b = (
-        dict(
-            zip(
-                side.systems,
-                cell_matrix(side.scores.frame, metric, side.systems, documents),
-                strict=True,
-            )
-        )
-        for side in (a, b)
+        cell_matrix(side.scores.frame, metric, side.systems, documents) for side in (a, b)
     )
     for system_a, system_b in pairs:
-        scores_a, scores_b = of_a[system_a], of_b[system_b]
+        scores_a, scores_b = of_a[a.systems.index(system_a)], of_b[b.systems.index(system_b)]
         has_row = ~(np.isnan(scores_a) & np.isnan(scores_b))
         result = compare_systems(
             scores_a[has_row],
             scores_b[has_row],
             n_resamples=settings.resamples,
-            confidence=settings.confidence,
             rng=np.random.default_rng(settings.seed),
         )
         shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
@@ -211,14 +189,6 @@ def _of_metric(
             reason=result.reason,
             documents=tuple(zip(names, (x - y).tolist(), strict=True)),
         )
-
-
-def _corrected(rows: Sequence[MetricComparison], alpha: float) -> Iterator[MetricComparison]:
-    """Put in the corrected p-values, and which side is higher by them."""
-    adjusted = holm(np.array([row.p_value for row in rows]))
-    for row, p_holm in zip(rows, adjusted, strict=True):
-        higher = ("a" if row.difference > 0 else "b") if p_holm <= alpha else None
-        yield replace(row, p_holm=float(p_holm), higher=higher)
 
 
 def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:

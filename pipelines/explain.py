@@ -94,19 +94,14 @@ class Explainer:
                 by_document.setdefault(document, []).append(made)
         return by_document
 
-    def write_pages(
-        self, candidates: Iterable[_Key], folder: AnyPath, metric: str | None = None
-    ) -> None:
-        """Write a page for each candidate, (document, system), called as by `explain_file`.
-
-        `metric` is what it calls the metric, by default the column.
-        """
+    def write_pages(self, candidates: Iterable[_Key], folder: AnyPath) -> None:
+        """Write a page for each candidate, (document, system), called as by `explain_file`."""
         wanted: dict[str, list[str]] = {}
         for document, system in dict.fromkeys(candidates):
             wanted.setdefault(document, []).append(system)
         for document, explained in self.explain(wanted).items():
             for each in explained:
-                name = explain_file(document, each.system_id, metric or self.column)
+                name = explain_file(document, each.system_id, self.column)
                 page = render_explanations(document, [each])
                 write_whole(join(os.fspath(folder), name), page.encode("utf-8", "surrogateescape"))
 
@@ -243,7 +238,7 @@ def _mean_ratings(
         if aspects or raters:
             raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
         return {}
-    rated = read_ratings(path, aspects=aspects, raters=raters, columns=columns, has_option=False)
+    rated = read_ratings(path, aspects=aspects, raters=raters, columns=columns)
     rows = rated.means().iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 

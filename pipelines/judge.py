@@ -85,10 +85,7 @@ class Judgement:
     """What of the ratings was left out, and which rated rows were."""
 
     def text(self, width: int | None = None) -> str:
-        """Write it down for people: three lines of verdict, then what the whole corpus takes.
-
-        Lines but that of the command are broken at `width`.
-        """
+        """Write it down for people, lines but that of the command being broken at `width`."""
         about = self.result.about
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
@@ -111,11 +108,7 @@ class Judgement:
 
 
 def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
-    """Judge the usual metrics by the rated rows of a corpus.
-
-    Raises ValueError or OSError if the request or an input is wrong, no row is rated, or no metric
-    can be judged.
-    """
+    """Judge the usual metrics by the rated rows of a corpus."""
     paths, tell = several(corpora), settings.on_progress or (lambda _progress: None)
     kept = nullcontext(os.fspath(settings.out)) if settings.out else TemporaryDirectory()
     with kept as folder:
@@ -172,10 +165,7 @@ def _rated_rows(
     """Read the rows that are rated, in our words; count all rows, and say what is left out."""
     columns, of_ratings = columns_apart(settings.columns)
     rated = read_ratings(
-        settings.ratings,
-        aspects=settings.aspects,
-        raters=settings.raters,
-        columns=of_ratings,
+        settings.ratings, aspects=settings.aspects, raters=settings.raters, columns=of_ratings
     )
     keyed.check_columns(settings.columns, [files], keyed.files_of(os.fspath(settings.ratings)))
     where, lazy, notes = keyed.place(files), keyed.scan_files(files, columns), [*rated.notes]
@@ -187,10 +177,8 @@ def _rated_rows(
             "right columns with `--columns`"
         )
     keyed.check_unique(rows, KEYS, where, "keep one row of each")
-    if absent := rated.keys.height - rows.height:
-        notes.append(
-            f"{counted(absent, 'rated row')} {'is' if absent == 1 else 'are'} not in {where}"
-        )
+    if n := rated.keys.height - rows.height:
+        notes.append(f"{counted(n, 'rated row')} {'is' if n == 1 else 'are'} not in {where}")
     return rows, n_rows, notes
 
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from cluster.output import Output
-from pipelines.judgements import KEY_COLUMNS, SHEET_COLUMNS, SIDES
+from pipelines.preferences import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
-
-KEY_SUFFIX = ".key.csv"
-_TAG_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +32,6 @@ class JudgingSheet:
     """Drawn, out of `n_eligible`."""
     n_eligible: int
     """Documents for which every system has a text."""
-    n_equal: int
-    """Rows with the same text on both sides; they can only tie."""
 
 
 def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
@@ -44,18 +39,19 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
 
     Of each pair, either system stands on the left in half of the rows (one more of either if
     their number is odd). The sheet names no system and no document; its key does.
-
-    Raises ValueError if there are too few systems or documents, a file is there already, or a name
-    is taken.
     """
-    systems, n_documents = settings.systems, settings.n
-    sheet_file, key_file = _files(settings)
+    if not settings.out:
+        raise ValueError("`--out` must name the new sheet, a .csv file, got none")
+    sheet_file = Output.named("out", settings.out)
+    key_file = sheet_file.beside("key", f"{os.path.splitext(sheet_file.name)[0]}.key.csv")
+    sheet_file.check_file(".csv", is_new=True)
+    key_file.check_file(is_new=True)
     _check_request(settings)
-    texts = _texts_by_document(str(settings.make_sheet), systems, settings.columns or {})
-    if len(texts) < n_documents:
+    texts = _texts_by_document(settings)
+    if len(texts) < settings.n:
         raise ValueError(
             f"`n` must be at most {len(texts)}, the number of documents for which all of "
-            f"{keyed.listed(list(systems))} have a text, got {n_documents}"
+            f"{keyed.listed(list(settings.systems))} have a text, got {settings.n}"
         )
     key = _key(list(texts), settings)
     sheet = []
@@ -70,30 +66,15 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
         sheet=sheet_file.path,
         key=key_file.path,
         n_rows=len(sheet),
-        n_documents=n_documents,
+        n_documents=settings.n,
         n_eligible=len(texts),
-        n_equal=sum(row["left"] == row["right"] for row in sheet),
     )
-
-
-def _files(settings: PreferencesSettings) -> tuple[Output, Output]:
-    """Name the sheet and its key, which must not exist yet."""
-    if not settings.out:
-        raise ValueError("`--out` must name the new sheet, a .csv file, got none")
-    sheet = Output.named("out", settings.out)
-    if settings.key is None:
-        key_file = sheet.beside("key", f"{os.path.splitext(sheet.name)[0]}{KEY_SUFFIX}")
-    else:
-        key_file = Output.named("key", settings.key)
-    sheet.check_file(".csv", is_new=True)
-    key_file.check_file(is_new=True)
-    if key_file.path == sheet.path:
-        raise ValueError(f"`key` must not be the same file as the sheet, got {settings.key}")
-    return sheet, key_file
 
 
 def _check_request(settings: PreferencesSettings) -> None:
     systems, criteria = settings.systems, settings.criteria
+    if settings.key is not None:
+        raise ValueError("`--key` names the key of filled sheets; a new sheet's is SHEET.key.csv")
     if len(set(systems)) < 2 or len(set(systems)) < len(systems):
         raise ValueError(
             "`--systems` must name two different systems or more for a new sheet, got "
@@ -109,13 +90,12 @@ def _check_request(settings: PreferencesSettings) -> None:
         )
 
 
-def _texts_by_document(
-    corpus: str, systems: Sequence[str], columns: Mapping[str, str]
-) -> dict[str, dict[str, str]]:
+def _texts_by_document(settings: PreferencesSettings) -> dict[str, dict[str, str]]:
     """Read the systems' texts of every document for which all have one, sorted by document."""
-    files = keyed.files_of(corpus)
+    systems = settings.systems
+    files = keyed.files_of(str(settings.make_sheet))
     where = keyed.place(files)
-    lazy = keyed.scan_files(files, columns)
+    lazy = keyed.scan_files(files, settings.columns or {})
     if "candidate" not in lazy.collect_schema():
         raise ValueError(
             f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
@@ -154,7 +134,7 @@ def _key(documents: Sequence[str], settings: PreferencesSettings) -> pl.DataFram
         lefts = rng.permutation([a] * n_left + [b] * (len(drawn) - n_left)).tolist()
         rows += [(document, *pair, left) for document, left in zip(drawn, lefts, strict=True)]
     turns = np.argsort(rng.permutation(len(rows))) + 1
-    tag = hashlib.blake2b(repr(rows).encode(), digest_size=_TAG_BYTES).hexdigest()
+    tag = hashlib.blake2b(repr(rows).encode(), digest_size=3).hexdigest()
     width = len(str(len(rows)))
     items = [(f"{tag}-{turn:0{width}}", *row) for turn, row in zip(turns, rows, strict=True)]
     return pl.DataFrame(items, KEY_COLUMNS, orient="row")

@@ -1,20 +1,23 @@
 """Which of two systems people prefer, head to head, as table 6 of Clark et al. (2019).
 
-Sign tests and shares of wins by criterion and pair of systems, and agreement of judges. What the
-judgements may look like is in `pipelines.judgements`, sheets for judges are made in
-`pipelines.judging_sheet`.
+Judgements come one a row, as counts, or as filled sheets with their key (`pipelines.judging_sheet`
+makes them). Whatever they come from, they become one table, which sign tests, shares of wins and
+agreement of judges are computed from, by criterion and pair of systems.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from agreement.differences import holm
+from agreement.intervals import CONFIDENCE
 from agreement.preferences import (
     FIRST,
     SECOND,
@@ -24,50 +27,59 @@ from agreement.preferences import (
     sign_test,
     win_share,
 )
-from pipelines.judgements import COUNTS, Judgements, read_judgements
+from cluster import InputFile
+from cluster.store import real_path
 from pipelines.reports.preferences import HeadToHead, Preferences
 from pipelines.settings.preferences import PreferencesSettings
-from pipelines.tables.keyed import files_of, record_of
+from pipelines.tables.keyed import files_of, listed, read_table, record_of
+from sms.naming import several
+
+DEFAULT_CRITERION = "overall"
+"""Where the judgements name none."""
+TIES = ("tie", "=")
+"""What a judge may write for no difference."""
+KEY_COLUMNS = ("item", "document_id", "system_a", "system_b", "left")
+"""Of the file that says which text of a sheet is whose; `left` names the system on the left."""
+SHEET_COLUMNS = ("item", "judge", "left", "right", "comment")
+"""Of a sheet; every other column is a criterion."""
+SIDES = ("left", "right")
+"""What a judge may write into a sheet besides a tie."""
+
+_PAIR = ("system_a", "system_b")
+_COUNTS = ("wins", "losses", "ties")
+"""Of the first of the two systems; in the order of `FIRST`, `SECOND` and `TIE`."""
+_COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *_COUNTS, *SHEET_COLUMNS)
 
 
 def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
-    """Compare systems by the judgements of people.
-
-    Raises ValueError if a file cannot be read as judgements, or an option is out of range.
-    """
-    key, interval, confidence = settings.key, settings.interval, settings.confidence
-    read = read_judgements(judgements, key=key, systems=settings.systems, columns=settings.columns)
-    rows = [_head_to_head(*pair, interval, confidence) for pair in _pairs(read)]
+    """Compare systems by the judgements of people; ValueError if a file does not hold any."""
+    frame, systems, n_missing = _read(judgements, settings)
+    rows = []
+    for a, b in itertools.combinations(systems, 2):
+        of_pair = frame.filter(system_a=a, system_b=b)
+        for criterion in frame["criterion"].unique(maintain_order=True):
+            judged = of_pair.filter(criterion=criterion)
+            if judged.height:
+                rows.append(_head_to_head(criterion, a, b, judged))
     files = [(path, "judgements") for path in judgements]
-    if key is not None:
-        files.append((str(key), "key"))
+    if settings.key is not None:
+        files.append((str(settings.key), "key"))
     return Preferences(
-        rows=_corrected(rows, confidence),
-        n_missing=read.n_missing,
+        rows=tuple(_corrected(rows)),
+        n_missing=n_missing,
         inputs=tuple(record_of(file, role) for path, role in files for file in files_of(path)),
-        interval=interval,
-        confidence=confidence,
+        interval="wilson",
+        confidence=CONFIDENCE,
     )
 
 
-def _pairs(read: Judgements) -> Iterator[tuple[str, str, str, pl.DataFrame]]:
-    """Yield criterion, the two systems and their judgements, of those that were compared."""
-    for a, b in itertools.combinations(read.systems, 2):
-        of_pair = read.frame.filter(system_a=a, system_b=b)
-        for criterion in read.criteria:
-            judged = of_pair.filter(criterion=criterion)
-            if judged.height:
-                yield criterion, a, b, judged
-
-
-def _head_to_head(
-    criterion: str, a: str, b: str, judged: pl.DataFrame, interval: str, confidence: float
-) -> HeadToHead:
-    wins_a, wins_b, ties = (int(judged[name].sum()) for name in COUNTS)
-    share = win_share(wins_a, wins_b, confidence=confidence, method=interval)
-    items = _item_counts(judged)
-    of_items = majorities(items)
-    alpha, share_equal, n_repeated = judge_agreement(_outcomes(judged))
+def _head_to_head(criterion: str, a: str, b: str, judged: pl.DataFrame) -> HeadToHead:
+    outcomes = np.bincount(judged["outcome"].to_numpy(), minlength=3)
+    wins_a, wins_b, ties = (int(outcomes[each]) for each in (FIRST, SECOND, TIE))
+    share = win_share(wins_a, wins_b)
+    by_item = _by_item(judged)
+    items_a, items_b, items_tied = majorities(by_item)
+    alpha, share_equal, n_repeated = judge_agreement(by_item)
     return HeadToHead(
         criterion=criterion,
         system_a=a,
@@ -81,48 +93,20 @@ def _head_to_head(
         p_value=sign_test(wins_a, wins_b),
         p_holm=np.nan,
         preferred=None,
-        n_items=len(items),
+        n_items=by_item.shape[1],
         n_judges=judged["judge"].drop_nulls().n_unique(),
-        items_a=int(of_items[FIRST]),
-        items_b=int(of_items[SECOND]),
-        items_tied=int(of_items[TIE]),
-        p_items=sign_test(int(of_items[FIRST]), int(of_items[SECOND])),
+        items_a=items_a,
+        items_b=items_b,
+        items_tied=items_tied,
+        p_items=sign_test(items_a, items_b),
         n_items_repeated=n_repeated,
         alpha=alpha,
         share_equal=share_equal,
     )
 
 
-def _corrected(rows: Sequence[HeadToHead], confidence: float) -> tuple[HeadToHead, ...]:
-    """Correct the p-values over all rows and say who is preferred.
-
-    Of items, where some were judged repeatedly: their judgements are not independent.
-    """
-    tested = [
-        (row.p_items, row.items_b - row.items_a)
-        if row.n_items_repeated
-        else (row.p_value, row.wins_b - row.wins_a)
-        for row in rows
-    ]
-    corrected = holm(np.array([p_value for p_value, _ in tested]))
-    return tuple(
-        replace(
-            row,
-            p_holm=float(p),
-            preferred=("b" if lead > 0 else "a") if p <= 1.0 - confidence else None,
-        )
-        for row, p, (_, lead) in zip(rows, corrected, tested, strict=True)
-    )
-
-
-def _item_counts(judged: pl.DataFrame) -> np.ndarray:
-    """Count outcomes by item, shape (n_items, 3); only items that are known."""
-    known = judged.drop_nulls("document_id")
-    return known.group_by("document_id").agg(pl.col(COUNTS).sum()).select(COUNTS).to_numpy()
-
-
-def _outcomes(judged: pl.DataFrame) -> np.ndarray:
-    """Lay single judgements out by turn and item, shape (n_turns, n_items), NaN where none.
+def _by_item(judged: pl.DataFrame) -> np.ndarray:
+    """Lay outcomes out by turn and item, shape (n_turns, n_items), NaN where none.
 
     Which judge is in which row does not matter for the agreement, so unnamed ones serve, too.
     """
@@ -131,5 +115,223 @@ def _outcomes(judged: pl.DataFrame) -> np.ndarray:
     turns = known.select(pl.int_range(pl.len(), dtype=pl.Int64).over("document_id"))
     turn = turns.to_series().to_numpy()
     outcomes = np.full((turn.max(initial=0) + 1, item.max(initial=-1) + 1), np.nan)
-    outcomes[turn, item] = known.select(COUNTS).to_numpy().argmax(1)
+    outcomes[turn, item] = known["outcome"].to_numpy()
     return outcomes
+
+
+def _corrected(rows: Sequence[HeadToHead]) -> Iterator[HeadToHead]:
+    """Correct the p-values, of items if some were judged repeatedly, and say who is preferred."""
+    tested = [
+        (row.p_items, row.items_b - row.items_a)
+        if row.n_items_repeated
+        else (row.p_value, row.wins_b - row.wins_a)
+        for row in rows
+    ]
+    corrected = holm(np.array([p_value for p_value, _ in tested]))
+    for row, p, (_, lead) in zip(rows, corrected, tested, strict=True):
+        preferred = ("b" if lead > 0 else "a") if p <= 1.0 - CONFIDENCE else None
+        yield replace(row, p_holm=float(p), preferred=preferred)
+
+
+# Reading
+
+
+def _read(
+    paths: Sequence[str], settings: PreferencesSettings
+) -> tuple[pl.DataFrame, Sequence[str], int]:
+    """Read judgements from files (Parquet, CSV or JSONL) of one or several kinds.
+
+    Returns `criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b` and
+    `outcome` (`FIRST`, `SECOND` or `TIE`); the systems, in the order asked for or found: of each
+    pair, the earlier one is A; and how many judgements were left blank.
+    """
+    key = None if settings.key is None else _read_key(os.fspath(settings.key))
+    files = [file for path in paths for file in files_of(path)]
+    for path, n in Counter(real_path(file.path) for file in files).items():
+        if n > 1:
+            raise ValueError(f"every file must be named once, got {path} {n} times")
+    frame = pl.concat(_part(file, settings.columns or {}, key) for file in files)
+    n_missing = frame["outcome"].null_count()
+    frame = frame.drop_nulls("outcome")
+    if frame.is_empty():
+        raise ValueError(f"no judgement in {listed(list(paths))}: every entry is blank")
+    known = {*frame["system_a"], *frame["system_b"]}
+    # As the key has them, then as the judgements do, A before B.
+    pairs = [*([] if key is None else key.select(_PAIR).rows()), *frame.select(_PAIR).rows()]
+    found = [name for name in dict.fromkeys(itertools.chain(*pairs)) if name in known]
+    systems = list(dict.fromkeys(several(settings.systems))) or found
+    for system in systems:
+        if system not in known:
+            raise ValueError(
+                f"`--systems` must name judged systems, got `{system}`; there are "
+                f"{listed(sorted(known))}"
+            )
+    frame = _oriented(frame, systems)
+    if frame.is_empty():
+        raise ValueError(f"no judgement compares any two of {listed(systems)}")
+    keys = ["criterion", "document_id", "judge", *_PAIR]
+    named = frame.drop_nulls(["document_id", "judge"])
+    repeated = named.filter(named.select(keys).is_duplicated())
+    _refuse(repeated, "a judge must judge each item once per criterion", keys, "the judgements")
+    return frame, systems, n_missing
+
+
+def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None) -> pl.DataFrame:
+    """Read one file, whichever kind it is."""
+    frame = _renamed(read_table(file), columns)
+    for name, dtype in frame.schema.items():
+        if name in _COLUMNS and dtype.is_nested():
+            raise ValueError(f"column `{name}` of {file.path} must be text or numbers, got {dtype}")
+    if {"item", *SIDES} <= set(frame.columns):
+        return _from_sheet(frame, file.path, key)
+    _require(frame, _PAIR, file.path)
+    frame = frame.with_columns(pl.col(name).cast(pl.String) for name in _PAIR)
+    a, b = (pl.col(name) for name in _PAIR)
+    called_tie = pl.any_horizontal(one.str.to_lowercase().is_in(TIES) for one in (a, b))
+    wrong = {
+        "`system_a` and `system_b` must be two different systems": (
+            a.is_null() | b.is_null() | (a == b)
+        ),
+        f"a system must not be called {' or '.join(TIES)}, which says that neither was preferred": (
+            called_tie
+        ),
+    }
+    if "document_id" in frame.columns:
+        wrong["a judgement must have a `document_id`"] = pl.col("document_id").is_null()
+    for rule, is_wrong in wrong.items():
+        _refuse(frame.filter(is_wrong), rule, _PAIR, file.path)
+    return (_with_outcome if "winner" in frame.columns else _from_counts)(frame, file.path)
+
+
+def _renamed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Give columns our names; a column that already has one of them makes room."""
+    for ours in columns:
+        if ours not in _COLUMNS:
+            raise ValueError(f"`--columns` must rename one of {', '.join(_COLUMNS)}, got `{ours}`")
+    theirs = {name: ours for ours, name in columns.items() if name in frame.columns}
+    in_the_way = {*theirs.values()} - {*theirs}
+    return frame.drop(in_the_way, strict=False).rename(theirs)
+
+
+def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl.DataFrame:
+    """Read a filled sheet: a row per item, a column per criterion."""
+    if key is None:
+        raise ValueError(f"{where} is a sheet for judges; name the file of its key with `--key`")
+    criteria = [name for name in frame.columns if name not in SHEET_COLUMNS]
+    if not criteria:
+        raise ValueError(f"{where} has no column for a criterion besides {listed(frame.columns)}")
+    judge = pl.lit(os.path.splitext(os.path.basename(where))[0])
+    if "judge" in frame.columns:
+        judge = pl.coalesce(pl.col("judge").cast(pl.String), judge)
+    rows = frame.with_columns(pl.col("item").cast(pl.String), judge=judge).unpivot(
+        criteria, index=["item", "judge"], variable_name="criterion", value_name="side"
+    )
+    side = pl.col("side").cast(pl.String).str.strip_chars().str.to_lowercase()
+    rows = rows.with_columns(side=pl.when(side != "").then(side))
+    is_wrong = pl.col("side").is_not_null() & ~pl.col("side").is_in([*SIDES, *TIES])
+    rule = f"an entry must be {', '.join([*SIDES, *TIES])} or blank"
+    _refuse(rows.filter(is_wrong), rule, ("item", "criterion", "side"), where)
+    rows = rows.join(key, on="item", how="left", maintain_order="left")
+    unknown = rows.filter(pl.col("system_a").is_null())
+    _refuse(unknown, "every item must be in the key", ("item",), where)
+    right = pl.when(pl.col("left") == pl.col("system_a")).then("system_b").otherwise("system_a")
+    winner = pl.when(side == SIDES[0]).then("left").when(side == SIDES[1]).then(right)
+    return _with_outcome(rows.with_columns(winner=winner.otherwise("side")), where)
+
+
+def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Read counts, as so many judgements; their items are not known any more."""
+    _require(frame, _COUNTS, where)
+    texts = (pl.col(name).cast(pl.String).str.strip_chars() for name in _COUNTS)
+    counts = frame.select(text.cast(pl.UInt32, strict=False) for text in texts)
+    bad = frame.filter(counts.select(pl.any_horizontal(pl.all().is_null())).to_series())
+    rule = "`wins`, `losses` and `ties` must be whole numbers from 0"
+    _refuse(bad, rule, (*_PAIR, *_COUNTS), where)
+    kept = _uniform(frame.with_columns(document_id=pl.lit(None, pl.String)))
+    rows = np.arange(kept.height)
+    return pl.concat(
+        kept[np.repeat(rows, counts[name].to_numpy())].with_columns(
+            outcome=pl.lit(outcome, pl.Int32)
+        )
+        for outcome, name in enumerate(_COUNTS)
+    )
+
+
+def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Say who won, null where the winner is left blank; keep what both kinds of files have."""
+    winner = pl.col("winner").cast(pl.String).str.strip_chars()
+    frame = frame.with_columns(winner=pl.when(winner != "").then(winner))
+    winner = pl.col("winner")
+    outcome = (
+        pl.when(winner == pl.col("system_a"))
+        .then(FIRST)
+        .when(winner == pl.col("system_b"))
+        .then(SECOND)
+        .when(winner.str.to_lowercase().is_in(TIES))
+        .then(TIE)
+    )
+    frame = frame.with_columns(outcome=outcome)
+    _refuse(
+        frame.filter(winner.is_not_null() & pl.col("outcome").is_null()),
+        f"`winner` must be one of the two systems, or {' or '.join(TIES)}",
+        (*_PAIR, "winner"),
+        where,
+    )
+    return _uniform(frame).with_columns(frame["outcome"])
+
+
+def _uniform(frame: pl.DataFrame) -> pl.DataFrame:
+    """Keep the columns that all kinds of judgements have."""
+    optional = {
+        name: pl.col(name).cast(pl.String) if name in frame.columns else pl.lit(None, pl.String)
+        for name in ("criterion", "document_id", "judge")
+    }
+    optional["criterion"] = optional["criterion"].fill_null(DEFAULT_CRITERION)
+    return frame.select(*(value.alias(name) for name, value in optional.items()), *_PAIR)
+
+
+def _read_key(path: str) -> pl.DataFrame:
+    (file,) = files_of(path)
+    frame = read_table(file)
+    _require(frame, KEY_COLUMNS, path)
+    frame = frame.select(pl.col(name).cast(pl.String) for name in KEY_COLUMNS)
+    is_known = (pl.col("left") == pl.col("system_a")) | (pl.col("left") == pl.col("system_b"))
+    _refuse(frame.filter(~is_known), "`left` must be one of the two systems", KEY_COLUMNS, path)
+    if frame["item"].is_duplicated().any():
+        twice = frame["item"].filter(frame["item"].is_duplicated())[0]
+        raise ValueError(f"`item` must name one row of {path}, got {twice} twice")
+    return frame
+
+
+def _oriented(frame: pl.DataFrame, systems: Sequence[str]) -> pl.DataFrame:
+    """Keep the pairs of these systems, and turn each so that the earlier one is A."""
+    place = {system: i for i, system in enumerate(systems)}
+    frame = frame.filter(pl.all_horizontal(pl.col(name).is_in(list(place)) for name in _PAIR))
+    a, b = (pl.col(name).replace_strict(place, return_dtype=pl.Int64) for name in _PAIR)
+    outcome = pl.col("outcome")
+    turned = {
+        "system_a": pl.col("system_b"),
+        "system_b": pl.col("system_a"),
+        "outcome": pl.when(outcome == TIE).then(outcome).otherwise(FIRST + SECOND - outcome),
+    }
+    return frame.with_columns(
+        pl.when(a > b).then(other).otherwise(pl.col(name)).alias(name)
+        for name, other in turned.items()
+    )
+
+
+def _require(frame: pl.DataFrame, names: Sequence[str], where: str) -> None:
+    for name in names:
+        if name not in frame.columns:
+            raise ValueError(
+                f"column `{name}` is missing in {where}, which has {listed(frame.columns)}; "
+                f"name it with `--columns {name}=NAME`"
+            )
+
+
+def _refuse(bad: pl.DataFrame, rule: str, shown: Sequence[str], where: str) -> None:
+    """Say what is wrong with the first of the bad rows, if there are any."""
+    if bad.height:
+        row = bad.select(shown).row(0, named=True)
+        entries = ", ".join(f"{name} {value!r}" for name, value in row.items())
+        raise ValueError(f"{rule}, got {entries} in {where} ({bad.height:,} such rows)")

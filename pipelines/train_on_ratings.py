@@ -172,7 +172,7 @@ def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> 
     """
     columns, of_ratings = columns_apart(settings.columns)
     columns.pop(SPLIT, None)
-    given = read_ratings(ratings, raters=settings.raters, columns=of_ratings, has_option=False)
+    given = read_ratings(ratings, raters=settings.raters, columns=of_ratings)
     means, notes = given.means(_RATING), list(given.notes)
     wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
     tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)

@@ -101,7 +101,5 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
         f"Sheet: {made.sheet}, {made.n_rows:,} rows on {made.n_documents:,} of "
         f"{made.n_eligible:,} documents"
     )
-    if made.n_equal:
-        print(f"Rows with the same text on both sides: {made.n_equal:,}")
     print(f"Key: {made.key}; keep it from the judges")
     print("Judges write left, right or = under each criterion; give each a copy named after them")

@@ -53,7 +53,7 @@ def difference_rows(
     rng: np.random.Generator,
     tell: Callable[[int, int], None],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `AgreementResult.differences`, without the corrected p-values.
+    """Yield the rows of the differences, without the corrected p-values.
 
     `tell` hears how many of how many tests are done; slow and quick ones take turns.
     """
@@ -66,9 +66,23 @@ def difference_rows(
     tests = [(key, pair) for pair in pairs for key in keys if pair in asked[key]]
 
     def test(one: tuple[SampleKey, Pair]) -> list[dict[str, Any]]:
-        key, pair = one
-        aspects, stream = [*asked[key][pair]], streams[key][pair]
-        return _swap_results(study, settings, key, n_most[key], pair, aspects, stream)
+        """Perm-Both of one pair of metrics, an entry per aspect."""
+        (level, coefficient), (a, b) = key, pair = one
+        aspects = [*asked[key][pair]]
+        if not can_be_resampled(study, level, coefficient):
+            reason = f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"
+            return [{"reason": reason}] * len(aspects)
+        tests = agreement.swap_tests(
+            study.scores[a],
+            study.scores[b],
+            study.ratings[aspects],
+            level=level,
+            coefficient=coefficient,
+            n_first=max(settings.resamples, SWAPS_PER_PAIR),  # with fewer, none is below ALPHA
+            n_most=n_most[key],
+            rng=streams[key][pair],
+        )
+        return [{"p_value": p_value, "n_resamples": n or None} for p_value, n in tests]
 
     results = {}
     with ThreadPoolExecutor(n_processors()) as pool:
@@ -78,34 +92,24 @@ def difference_rows(
     for key in keys:
         for pair, of_pair in asked[key].items():
             for (k, families), swap in zip(of_pair.items(), results[key, pair], strict=True):
-                rows = _rows(study, estimates, key, pair, k, swap)
+                rows = [*_rows(study, estimates, key, pair, k, swap)]
                 yield from ({**row, "against": family} for family in families for row in rows)
 
 
 def best_metric(metrics: Sequence[str], values: Sequence[float | None]) -> int | None:
-    """Return the place of the highest value; a baseline is the best only among baselines.
-
-    Examples
-    --------
-    >>> best_metric(["length", "sms", "wms"], [0.9, 0.4, 0.5]), best_metric(["sms"], [None])
-    (2, None)
-    """
+    """Return the place of the highest value; a baseline is the best only among baselines."""
     defined = [i for i, value in enumerate(values) if value is not None and not np.isnan(value)]
     judged = [i for i in defined if not is_baseline(metrics[i])] or defined
     return max(judged, key=lambda i: (values[i], -i), default=None)
 
 
 def corrected(differences: pl.DataFrame) -> pl.DataFrame:
-    """Fill in `p_holm` and `p_bonferroni`, over all pairs of metrics of a family."""
+    """Fill in `p_holm`, over all pairs of metrics of a family."""
     parts = [differences.clear()]
     for group in differences.partition_by(FAMILY, maintain_order=True):
-        p_values = group["p_value"].fill_null(np.nan).to_numpy()
-        adjusted = {
-            "p_holm": agreement.holm(p_values),
-            "p_bonferroni": agreement.bonferroni(p_values),
-        }
-        parts.append(group.with_columns(pl.Series(*each) for each in adjusted.items()))
-    return pl.concat(parts).with_columns(pl.selectors.float().fill_nan(None))
+        p_holm = agreement.holm(group["p_value"].fill_null(np.nan).to_numpy())
+        parts.append(group.with_columns(p_holm=pl.Series(p_holm).fill_nan(None)))
+    return pl.concat(parts)
 
 
 def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
@@ -157,46 +161,15 @@ def _asked(
 
 def _n_most(settings: CorrelateSettings, asked: Asked) -> int:
     """Return how many swaps the largest family needs."""
-    sizes = Counter(
-        (k, family)
-        for of_pair in asked.values()
-        for k, families in of_pair.items()
-        for family in families
-    )
+    of_pairs = [of_pair.items() for of_pair in asked.values()]
+    sizes = Counter((k, family) for each in of_pairs for k, names in each for family in names)
     return max(settings.resamples, SWAPS_PER_PAIR * max(sizes.values(), default=0))
-
-
-def _swap_results(
-    study: Study,
-    settings: CorrelateSettings,
-    key: SampleKey,
-    n_most: int,
-    pair: Pair,
-    aspects: Sequence[int],
-    rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Perm-Both of one pair of metrics, an entry per aspect."""
-    level, coefficient = key
-    if not can_be_resampled(study, level, coefficient):
-        return [{"reason": f"not tested: more than {MOST_CELLS_IN_PAIRS:,} cells"}] * len(aspects)
-    a, b = (study.scores[i] for i in pair)
-    tests = agreement.swap_tests(
-        a,
-        b,
-        study.ratings[aspects],
-        level=level,
-        coefficient=coefficient,
-        n_first=max(settings.resamples, SWAPS_PER_PAIR),  # with fewer no p-value is below ALPHA
-        n_most=n_most,
-        rng=rng,
-    )
-    return [{"p_value": p_value, "n_resamples": n or None} for p_value, n in tests]
 
 
 def _rows(
     study: Study, estimates: Estimates, key: SampleKey, pair: Pair, k: int, swap: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Lay out all tests of one pair of metrics under one aspect."""
+) -> Iterator[dict[str, Any]]:
+    """Lay out the tests of one pair of metrics under one aspect."""
     points = [estimates.points[key][i][k] for i in pair]
     named = zip((study.metrics[i] for i in pair), points, strict=True)
     reason = next((f"{name}: {point.reason}" for name, point in named if point.reason), None)
@@ -213,29 +186,14 @@ def _rows(
         "n_systems": points[0].n_systems,
         "n_documents": points[0].n_documents,
         "n_cells": study.n_rows,
-        "reason": reason,
     }
     if key in estimates.draws:
         draws = estimates.draws[key][:, pair, k]
         interval = bootstrap_interval(draws[:, 0] - draws[:, 1], difference, points[0], reason)
         common |= {"low": interval.low, "high": interval.high}
-    rows = [{**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}]
-    if key == ("system", "pearson"):
-        rows += _formula_rows(study, common, pair, k)
-    return rows
-
-
-def _formula_rows(
-    study: Study, common: dict[str, Any], pair: Pair, k: int
-) -> Iterator[dict[str, Any]]:
-    a, b, y = *(study.scores[i] for i in pair), study.ratings[k]
-    for name, formula in FORMULAE.items():
-        tested = agreement.compare_correlations(a, b, y, level="system", test=formula)
-        reason = common["reason"] or tested.reason
-        row = {"test": name, "statistic": tested.statistic, "p_value": tested.p_value}
-        if name == "williams" and tested.reason is None:
-            r_ab = agreement.correlate(a, b, level="system").value
-            values = common["value_a"], common["value_b"], r_ab
-            if max(map(abs, values)) < 1.0:
-                row["systems_needed"] = agreement.systems_for_difference(*values)
-        yield {**common, **row, "reason": reason}
+    yield {**common, "test": "perm-both", **swap, "reason": reason or swap.get("reason")}
+    for test, formula in FORMULAE.items() if key == ("system", "pearson") else ():
+        matrices = *(study.scores[i] for i in pair), study.ratings[k]
+        tested = agreement.compare_correlations(*matrices, level="system", test=formula)
+        numbers = {"statistic": tested.statistic, "p_value": tested.p_value}
+        yield {**common, "test": test, **numbers, "reason": reason or tested.reason}

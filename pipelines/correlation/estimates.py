@@ -1,4 +1,7 @@
-"""Coefficients of all metrics with all aspects, their bootstrap, and the table of them."""
+"""All tables of a study but that of the differences: correlations, raters, systems, sample sizes.
+
+Each function that ends in `_rows` yields the rows of the table of that name in `AgreementResult`.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,22 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 import agreement
 from agreement.intervals import bootstrap_interval
-from agreement.levels import merged_means
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.study import Study, is_baseline
 
 MOST_CELLS_IN_PAIRS = 5_000
 """Kendall at global level is resampled only up to so many cells: its cost is quadratic."""
-
-SOFT_RESAMPLES = 1_000
-"""Random signs of soft pairwise accuracy."""
+ALPHAS = ("ordinal", "interval")
+N_SIZES, SMALLEST_SIZE = 10, 2
+"""Numbers of documents that the curve of the sample size has, and the smallest of them."""
+N_DRAWS = 50
+"""Subsets of documents, per size."""
+N_DISAGREEMENTS = 10
+"""Candidates listed per aspect and metric."""
 
 SampleKey = tuple[str, str]
 """A level and a coefficient."""
@@ -62,64 +69,44 @@ def can_be_resampled(study: Study, level: str, coefficient: str) -> bool:
 def correlation_rows(
     study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `AgreementResult.correlations`, by aspect, metric and level."""
-    for k, aspect in enumerate(study.aspects):
-        for m, metric in enumerate(study.metrics):
-            x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
-            for level in settings.levels:
-                common = {
-                    "aspect": aspect,
-                    "metric": metric,
-                    "level": level,
-                    "n_cells": int((~np.isnan(x)).sum()),
-                    "n_ties": _tied_units(x, level),
-                    "n_rating_ties": _tied_units(y, level),
-                    "raters": study.pool,
-                    "is_baseline": is_baseline(metric),
-                }
+    """By aspect, metric and level: correlations, the same given length, accuracies."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
+        for level in settings.levels:
+            rows = [
+                _correlation_row(x, y, estimates, (level, coefficient), m, k)
+                for coefficient in settings.correlations
+            ]
+            if study.lengths is not None:
                 for coefficient in settings.correlations:
-                    point = estimates.points[level, coefficient][m][k]
-                    draws = estimates.draws.get((level, coefficient))
-                    values = None if draws is None else draws[:, m, k]
-                    yield {**common, **_described(x, y, point, values)}
-                for row in (
-                    *_partial_rows(study, x, y, level, settings),
-                    *_accuracy_rows(x, y, level, settings, rng),
-                ):
-                    yield {**common, **row}
+                    how = {"level": level, "coefficient": coefficient}
+                    point = agreement.partial_correlate(x, y, study.lengths, **how)
+                    rows.append({**asdict(point), "coefficient": f"partial_{coefficient}"})
+            rows += _accuracy_rows(x, y, level, settings, rng)
+            common = {
+                "aspect": aspect,
+                "metric": metric,
+                "level": level,
+                "n_cells": int((~np.isnan(x)).sum()),
+                "raters": study.pool,
+                "is_baseline": is_baseline(metric),
+            }
+            yield from (common | row for row in rows)
 
 
-def _described(
-    x: np.ndarray, y: np.ndarray, point: agreement.Correlation, draws: np.ndarray | None
+def _correlation_row(
+    x: np.ndarray, y: np.ndarray, estimates: Estimates, key: SampleKey, m: int, k: int
 ) -> dict[str, Any]:
+    point = estimates.points[key][m][k]
     row = asdict(point)
-    if draws is None:
-        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
-    else:
+    if key in estimates.draws:
+        draws = estimates.draws[key][:, m, k]
         row |= asdict(interval := bootstrap_interval(draws, point.value, point, point.reason))
         row["interval"] = None if interval.reason else interval.method
-    if point.level == "system" and point.reason is None:
-        fisher = agreement.fisher_interval(
-            point.value, point.n_systems, coefficient=point.coefficient
-        )
-        row |= {"fisher_low": fisher.low, "fisher_high": fisher.high}
-    if point.level != "summary":
-        p_value = agreement.correlation_test(x, y, level=point.level, coefficient=point.coefficient)
-        row |= {"p_value": p_value}
+    else:
+        row["reason"] = point.reason or f"no interval: more than {MOST_CELLS_IN_PAIRS:,} cells"
+    row["p_value"] = agreement.correlation_test(x, y, level=key[0], coefficient=key[1])
     return row
-
-
-def _partial_rows(
-    study: Study, x: np.ndarray, y: np.ndarray, level: str, settings: CorrelateSettings
-) -> Iterator[dict[str, Any]]:
-    if study.lengths is None:
-        return
-    for coefficient in settings.correlations:
-        point = agreement.partial_correlate(
-            x, y, study.lengths, level=level, coefficient=coefficient
-        )
-        n_cells = int((~np.isnan(sum(agreement.shared_cells(x, study.lengths)))).sum())
-        yield {**asdict(point), "coefficient": f"partial_{coefficient}", "n_cells": n_cells}
 
 
 def _accuracy_rows(
@@ -127,13 +114,13 @@ def _accuracy_rows(
 ) -> Iterator[dict[str, Any]]:
     """Pairs of systems, over all documents or inside each; not pairs of any two cells."""
     have = ~np.isnan(x)
-    accuracies = {}
-    if "pairwise_accuracy" in settings.coefficients and level != "global":
-        accuracies["pairwise_accuracy"] = agreement.calibrate_ties(x, y, level=level)
-    if "soft_pairwise_accuracy" in settings.coefficients and level == "system":
-        soft = agreement.soft_pairwise_accuracy(x, y, n_resamples=SOFT_RESAMPLES, rng=rng)
-        accuracies["soft_pairwise_accuracy"] = soft
-    for name, accuracy in accuracies.items():
+    for name in settings.coefficients_at(level):
+        if name == "pairwise_accuracy":
+            accuracy = agreement.calibrate_ties(x, y, level=level)
+        elif name == "soft_pairwise_accuracy":
+            accuracy = agreement.soft_pairwise_accuracy(x, y, rng=rng)
+        else:
+            continue
         yield {
             "coefficient": name,
             **asdict(accuracy),
@@ -143,8 +130,127 @@ def _accuracy_rows(
         }
 
 
-def _tied_units(matrix: np.ndarray, level: str) -> int:
-    """Count what has the value of another unit it is compared with."""
-    if level == "system":
-        return agreement.count_tied_cells(merged_means(matrix)[:, None])
-    return agreement.count_tied_cells(matrix if level == "summary" else matrix.reshape(-1, 1))
+def power_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Say what a larger study would need, by aspect and metric."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        x, y = study.scores[m], study.ratings[k]
+        point = agreement.correlate(x, y, level="system")
+        row = {
+            "aspect": aspect,
+            "metric": metric,
+            "value": point.value,
+            "n_systems": point.n_systems,
+            "n_documents": point.n_documents,
+            "reason": point.reason,
+        }
+        if point.reason is None and abs(point.value) < 1.0:
+            documents = agreement.documents_for_correlation(x, y)
+            row |= {
+                "systems_for_correlation": agreement.systems_for_correlation(point.value),
+                "limit": documents.limit,
+                "documents_for_correlation": documents.n,
+                "reason": documents.reason,
+            }
+        yield row
+
+
+def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, Any]]:
+    """How far raters agree; none where the ratings name no raters."""
+    for aspect, stack in study.by_rater.items():
+        common = {
+            "aspect": aspect,
+            "pool": study.pool,
+            "n_raters": len(stack),
+            "n_missing": int(np.isnan(stack).sum()),
+        }
+        flat = stack.reshape(len(stack), -1)
+        for measurement in ALPHAS:
+            statistic = f"krippendorff_alpha_{measurement}"
+            alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
+            yield {**common, "statistic": statistic, **asdict(alpha)}
+        for level, coefficient in product(settings.levels, settings.correlations):
+            row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
+            row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
+            if level == "system":
+                row["n_units"] = len(study.systems)
+            yield {**common, **row}
+
+
+def system_rows(
+    study: Study, settings: CorrelateSettings, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Mean of each system under each aspect and metric."""
+    rated = ~np.isnan(study.ratings).all(0)
+    named = [("rating", *each) for each in zip(study.aspects, study.ratings, strict=True)]
+    named += [("metric", *each) for each in zip(study.metrics, study.scores, strict=True)]
+    for kind, name, matrix in named:
+        kept = np.where(rated, matrix, np.nan)
+        means = agreement.mean_intervals(kept, n_resamples=settings.resamples, rng=rng)
+        for system, mean, n in zip(study.systems, means, (~np.isnan(kept)).sum(1), strict=True):
+            yield {
+                "system_id": system,
+                "name": name,
+                "kind": kind,
+                "mean": mean.value,
+                "low": mean.low,
+                "high": mean.high,
+                "n_documents": int(n),
+            }
+
+
+def sample_size_rows(
+    study: Study, settings: CorrelateSettings, seed: np.random.SeedSequence
+) -> Iterator[dict[str, Any]]:
+    """Correlations on random subsets of the documents; all curves share the subsets."""
+    n_documents = len(study.documents)
+    sizes = np.unique(
+        np.geomspace(min(SMALLEST_SIZE, n_documents), n_documents, N_SIZES).round().astype(int)
+    )
+    for level, coefficient in product(settings.levels, settings.correlations):
+        if not can_be_resampled(study, level, coefficient):
+            continue
+        how = {"level": level, "coefficient": coefficient}
+        rng = np.random.default_rng(seed)
+        curve = agreement.sample_size_curve(
+            study.scores, study.ratings, sizes, **how, n_draws=N_DRAWS, rng=rng
+        )
+        for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
+            yield how | {
+                "aspect": study.aspects[k],
+                "metric": study.metrics[m],
+                "n_documents": int(sizes[s]),
+                "n_draws": N_DRAWS,
+                "n_undefined": int(curve.n_undefined[s, m, k]),
+                "mean": curve.means[s, m, k],
+                "low": curve.low[s, m, k],
+                "high": curve.high[s, m, k],
+            }
+
+
+def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
+    """Candidates whose rank inside their document differs most, the worst of each metric first."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        scores, ratings = agreement.shared_cells(study.scores[m], study.ratings[k])
+        score_ranks, rating_ranks = _rank_shares(scores), _rank_shares(ratings)
+        gaps = score_ranks - rating_ranks
+        cells = np.argwhere(~np.isnan(gaps))
+        order = np.argsort(-np.abs(gaps[cells[:, 0], cells[:, 1]]), kind="stable")
+        for i, j in cells[order[:N_DISAGREEMENTS]]:
+            yield {
+                "aspect": aspect,
+                "metric": metric,
+                "document_id": study.documents[j],
+                "system_id": study.systems[i],
+                "score": scores[i, j],
+                "rating": ratings[i, j],
+                "score_rank": score_ranks[i, j],
+                "rating_rank": rating_ranks[i, j],
+                "gap": gaps[i, j],
+            }
+
+
+def _rank_shares(matrix: np.ndarray) -> np.ndarray:
+    """Rank of each cell in its document, from 0 (lowest) to 1; NaN where it stands alone."""
+    counts = (~np.isnan(matrix)).sum(0)
+    ranks = stats.rankdata(matrix, axis=0, nan_policy="omit")
+    return np.where(counts > 1, (ranks - 1.0) / np.maximum(counts - 1, 1), np.nan)

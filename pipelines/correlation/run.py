@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from agreement.intervals import CONFIDENCE
+from cluster.output import Output
+from cluster.store import delete_file, join, list_names
 from pipelines.correlation.comparisons import corrected, difference_rows, with_best
-from pipelines.correlation.details import (
+from pipelines.correlation.estimates import (
+    correlation_rows,
     disagreement_rows,
+    estimate,
     power_rows,
     rater_rows,
     sample_size_rows,
     system_rows,
 )
-from pipelines.correlation.estimates import correlation_rows, estimate
-from pipelines.correlation.files import ABOUT_FILE, clear_folder, report_folder, write_tables
-from pipelines.runs.manifest import EXPLAIN_FOLDER
+from pipelines.reports.verdict import verdict_of
 from pipelines.runs.progress import Progress
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
-from pipelines.tables.keyed import KEYS, check_columns, files_of
-from pipelines.tables.overlap import shared_rows
+from pipelines.tables.keyed import check_columns, files_of
 from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
-from pipelines.tables.records import TABLES, About, AgreementResult, InputRecord, table
+from pipelines.tables.records import TABLES, About, AgreementResult, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
-from pipelines.tables.study import Study, find_lengths, make_study, remarks
-from pipelines.tables.texts import TEXTS, read_texts
+from pipelines.tables.study import Study, duplicates, make_study, shared_rows
 from sms.naming import OneOrMore, several
 from sms.signature import version
 
 LIBRARIES = ("numpy", "scipy", "polars")
 """Distributions whose version may change a number."""
+
+ABOUT_FILE = "report.json"
+"""Written last: it marks a folder whose files are complete."""
+LONG_FOLDER = "tables/long"
+"""Right in `tables/` are the report's tables, rounded and laid out for papers."""
+MAIN_TABLE = "correlations"
+
+_OURS = ("correlations.*", "tables/*", "tables/long/*", "report.*", "plots/*")
+_OUR_NAMES = frozenset({"tables", "plots"})
 
 
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
@@ -49,32 +59,37 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     paths, tell = several(scores), settings.on_progress or (lambda _progress: None)
     output = None
     if settings.out is not None:
-        output = report_folder(settings.out, is_replacing=settings.fresh)
+        output = _report_folder(settings.out, is_replacing=settings.fresh)
     tell(Progress(stage="reading ratings and scores"))
     rated, scored, compared = _shared(paths, settings)
     study = make_study(rated, scored)
-    texts: pl.DataFrame | None = None
-    text_notes: list[str] = []
-    inputs = [*scored.records, *rated.records]
-    if settings.corpus is not None:
-        columns, _ = columns_apart(settings.columns)
-        corpus = os.fspath(settings.corpus)
-        texts, records, text_notes = read_texts(corpus, rated.keys, columns)
-        inputs += records
-    lengths, said = find_lengths(study, texts)
-    study = replace(study, lengths=lengths)
-    notes = [compared, *rated.notes, *scored.notes, *text_notes, *remarks(study), *said]
+    notes = [compared, *rated.notes, *scored.notes, *duplicates(study)]
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
-    about = _about(command, settings, study, rated, scored, inputs, notes)
-    result = _analyse(study, settings, about, texts, tell)
+    main_level, main_coefficient = settings.lead(study.n_rows, len(study.documents))
+    about = About(
+        command=command,
+        version=version(),
+        libraries={name: metadata.version(name) for name in LIBRARIES},
+        seed=settings.seed,
+        n_resamples=settings.resamples,
+        confidence=CONFIDENCE,
+        inputs=[*scored.records, *rated.records],
+        signatures=scored.signatures,
+        systems=study.systems,
+        excluded_systems=rated.excluded_systems,
+        raters=rated.raters,
+        n_documents=len(study.documents),
+        main_level=main_level,
+        main_coefficient=main_coefficient,
+        n_rows=study.n_rows,
+        notes=notes,
+    )
+    result = _analyse(study, settings, about, tell)
     if output is not None:
+        tell(Progress(stage="writing the report"))
         with output.filled(last=ABOUT_FILE) as folder:
-            if settings.explain:
-                tell(Progress(stage="explaining the disagreements"))
-                _explain(result.disagreements, scored.origins, folder / EXPLAIN_FOLDER)
-            tell(Progress(stage="writing the report"))
             _write(result, folder, all_tables=settings.all_tables)
-            clear_folder(output)  # an earlier report stays until nothing can fail
+            _clear(output)  # an earlier report stays until nothing can fail
     return result
 
 
@@ -89,41 +104,31 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
         exclude_systems=settings.exclude_systems,
         columns=of_ratings,
     )
-    is_open = settings.accept_unfinished
     if not paths:
         raise ValueError("`scores` must name at least one folder or file, got none")
-    inputs = [find_scores(path, is_unfinished_accepted=is_open) for path in paths]
+    inputs = [find_scores(path) for path in paths]
     scored = read_scores(
-        inputs,
-        rated.keys,
-        metrics=settings.metrics,
-        with_parts=False,
-        columns=columns,
+        inputs, rated.keys, metrics=settings.metrics, with_parts=False, columns=columns
     )
-    texts_of = files_of(os.fspath(settings.corpus)) if settings.corpus is not None else []
     ratings_of = files_of(os.fspath(settings.ratings))
-    check_columns(settings.columns, [texts_of, *(each.files for each in inputs)], ratings_of)
+    check_columns(settings.columns, [each.files for each in inputs], ratings_of)
     return shared_rows(rated, scored)
 
 
 def _analyse(
-    study: Study,
-    settings: CorrelateSettings,
-    about: About,
-    texts: pl.DataFrame | None,
-    tell: Callable[[Progress], None],
+    study: Study, settings: CorrelateSettings, about: About, tell: Callable[[Progress], None]
 ) -> AgreementResult:
     """Compute every table; each has its own random numbers, so that none depends on another."""
     seeds = np.random.SeedSequence(settings.seed).spawn(5)
-    streams = [np.random.default_rng(seed) for seed in seeds]
+    of_bootstrap, of_soft, of_swaps, of_systems = map(np.random.default_rng, seeds[:4])
     tell(Progress(stage="correlations and their bootstrap"))
-    estimates = estimate(study, settings, streams[0])
-    correlations = table("correlations", correlation_rows(study, settings, estimates, streams[1]))
+    estimates = estimate(study, settings, of_bootstrap)
+    correlations = table("correlations", correlation_rows(study, settings, estimates, of_soft))
 
     def compared(n_done: int, n_tests: int) -> None:
         tell(Progress(stage="comparing metrics", n_rows=n_tests, n_done=n_done, unit="tests"))
 
-    rows = table("differences", difference_rows(study, settings, estimates, streams[2], compared))
+    rows = table("differences", difference_rows(study, settings, estimates, of_swaps, compared))
     differences = corrected(rows)
     tell(Progress(stage="raters, systems and sample sizes"))
     return AgreementResult(
@@ -131,67 +136,67 @@ def _analyse(
         correlations=with_best(correlations, differences),
         differences=differences,
         raters=table("raters", rater_rows(study, settings)),
-        systems=table("systems", system_rows(study, settings, streams[3])),
+        systems=table("systems", system_rows(study, settings, of_systems)),
         sample_size=table("sample_size", sample_size_rows(study, settings, seeds[4])),
-        disagreements=_with_texts(table("disagreements", disagreement_rows(study)), texts),
+        disagreements=table("disagreements", disagreement_rows(study)),
         power=table("power", power_rows(study)),
         score_names=study.metrics,
         aspects=study.aspects,
     )
 
 
+# The folder
+
+
+def _report_folder(out: str | os.PathLike[str], *, is_replacing: bool) -> Output:
+    """Return the folder (or URL) of a report; refuse one that holds another or other files."""
+    output = Output.named("--out", out)
+    output.check_folder(*_OUR_NAMES, LONG_FOLDER)
+    entries = output.names()
+    foreign = [
+        name
+        for name in entries
+        if name not in _OUR_NAMES and not any(Path(name).match(pattern) for pattern in _OURS)
+    ]
+    if foreign and ABOUT_FILE not in entries:
+        raise ValueError(
+            f"{out} holds files that are not part of an assay report ({', '.join(foreign[:3])}"
+            f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
+        )
+    if entries and not is_replacing:
+        raise ValueError(
+            f"{out} holds a report already; use `--fresh` to replace it, or another `--out` folder"
+        )
+    return output
+
+
+def _clear(output: Output) -> None:
+    """Delete the files of an earlier report, and nothing else."""
+    for pattern in _OURS:
+        *folders, like = pattern.split("/")
+        inside = join(output.path, *folders)
+        for name in list_names(inside):
+            if fnmatchcase(name, like):
+                delete_file(join(inside, name))
+
+
 def _write(result: AgreementResult, folder: Path, *, all_tables: bool) -> None:
+    """Write the report, the correlations as Parquet, and what the folder is about as JSON.
+
+    With `all_tables` the correlations as CSV, too, and all others as both, in `tables/long/`.
+    """
     from pipelines.reports.agreement_report import write_report  # brings a library of charts
 
     write_report(result, folder, all_tables=all_tables)
-    write_tables(result, folder, all_tables=all_tables)
-
-
-def _with_texts(rows: pl.DataFrame, texts: pl.DataFrame | None) -> pl.DataFrame:
-    if texts is None:
-        return rows
-    joined = rows.drop(TEXTS).join(texts, on=KEYS, how="left", maintain_order="left")
-    return joined.select(TABLES["disagreements"].names())
-
-
-def _explain(
-    disagreements: pl.DataFrame, origins: Mapping[str, tuple[str, str]], folder: Path
-) -> None:
-    from pipelines.explain import open_explainer  # brings encoders
-
-    for metric, (scores, column) in origins.items():
-        rows = disagreements.filter(pl.col("metric") == metric)
-        if rows.height:
-            open_explainer(metric=column, scores=scores).write_pages(
-                rows.select("document_id", "system_id").iter_rows(), folder, metric=metric
-            )
-
-
-def _about(
-    command: str,
-    settings: CorrelateSettings,
-    study: Study,
-    rated: Ratings,
-    scored: Scores,
-    inputs: Sequence[InputRecord],
-    notes: Sequence[str],
-) -> About:
-    main_level, main_coefficient = settings.lead(study.n_rows, len(study.documents))
-    return About(
-        command=command,
-        version=version(),
-        libraries={name: metadata.version(name) for name in LIBRARIES},
-        seed=settings.seed,
-        n_resamples=settings.resamples,
-        confidence=CONFIDENCE,
-        inputs=inputs,
-        signatures=scored.signatures,
-        systems=study.systems,
-        excluded_systems=rated.excluded_systems,
-        raters=rated.raters,
-        n_documents=len(study.documents),
-        main_level=main_level,
-        main_coefficient=main_coefficient,
-        n_rows=study.n_rows,
-        notes=notes,
-    )
+    for name in TABLES if all_tables else (MAIN_TABLE,):
+        inside = folder if name == MAIN_TABLE else folder / LONG_FOLDER
+        inside.mkdir(parents=True, exist_ok=True)
+        frame = getattr(result, name)
+        frame.write_parquet(inside / f"{name}.parquet")
+        if all_tables:
+            frame.write_csv(inside / f"{name}.csv")
+    judged = result.differences.select("level", "coefficient").unique(maintain_order=True)
+    verdicts = [asdict(verdict_of(result, *each)) for each in judged.iter_rows()]
+    about = {**asdict(result.about), "verdicts": verdicts}
+    text = json.dumps(about, indent=1, ensure_ascii=False)
+    (folder / ABOUT_FILE).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))

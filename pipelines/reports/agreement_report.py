@@ -46,7 +46,7 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
     """
     tables = list(paper_tables(result))
     files = {
-        "report.html": _utf8(render_report(result, out)),
+        "report.html": _utf8(render_report(result)),
         "report.md": _utf8(render_markdown(result, tables)),
     }
     if all_tables:
@@ -59,15 +59,15 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
         write_whole(out / name, content)
 
 
-def render_report(result: AgreementResult, folder: Path) -> str:
-    """Render the page as one self-contained file; explain pages in `folder` are linked to."""
+def render_report(result: AgreementResult) -> str:
+    """Render the page as one self-contained file."""
     return render_page(
         "agreement_report.html",
         styles=["agreement_report.css"],
         scripts=["agreement_report.js"],
         with_charts=True,
         about=result.about,
-        view=report_view(result, folder),
+        view=report_view(result),
     )
 
 
@@ -202,7 +202,6 @@ def _power_table(result: AgreementResult) -> PaperTable:
             "n_systems": "Systems",
             "n_documents": "Documents",
             "systems_for_correlation": "Systems for power",
-            "systems_for_width": "Systems for width",
             "limit": "r with unlimited documents",
             "documents_for_correlation": "Documents to come within 0.05",
             "reason": "Undefined because",
@@ -210,8 +209,8 @@ def _power_table(result: AgreementResult) -> PaperTable:
         name="power",
         title="What a larger study would need (system-level Pearson)",
         caption=(
-            "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
-            "no wider than 0.2; the correlation expected with unlimited documents, and the number "
-            "of documents that brings it within 0.05 of that."
+            "Systems needed to find the correlation with a power of 0.8; the correlation expected "
+            "with unlimited documents, and the number of documents that brings it within 0.05 of "
+            "that."
         ),
     )

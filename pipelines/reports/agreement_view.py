@@ -8,13 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from pipelines.reports.charts import page_charts
-from pipelines.reports.file_names import explain_file
 from pipelines.reports.numbers import range_text
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
@@ -27,7 +25,6 @@ from pipelines.reports.words import (
     in_order,
     selection,
 )
-from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.settings.correlate import ACCURACIES
 from pipelines.settings.correlate import CORRELATIONS as TESTED
 from pipelines.tables.records import AgreementResult
@@ -92,11 +89,8 @@ def grids(result: AgreementResult) -> Iterator[Grid]:
             )
 
 
-def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
-    """Arrange a result for the page `agreement_report.html`, besides its `about`.
-
-    Pages in the `explain` folder of `folder`, where the page will be, are linked to.
-    """
+def report_view(result: AgreementResult) -> dict[str, Any]:
+    """Arrange a result for the page `agreement_report.html`, besides its `about`."""
     about = result.about
     all_grids = list(grids(result))
     panels = [panel for grid in all_grids for panel in _panels(grid, result)]
@@ -106,7 +100,6 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
     best = [row["metric"] for row in first["rows"] if row["is_best"]]
     chosen["metric"] = best[0] if best else first["rows"][0]["metric"]
     tests = in_order(result.differences["test"], TESTS)
-    disagreements, texts = _disagreements(result.disagreements, folder)
     return {
         "n": about.compared,
         "selection": selection(about.raters, about.excluded_systems),
@@ -132,8 +125,12 @@ def report_view(result: AgreementResult, folder: Path) -> dict[str, Any]:
             for aspect in result.aspects
             if not (rows := result.power.filter(aspect=aspect)).is_empty()
         ],
-        "disagreements": disagreements,
-        "texts": texts,
+        "disagreements": [
+            {"aspect": aspect, "metric": metric, "rows": rows.head(SHOWN_DISAGREEMENTS).to_dicts()}
+            for (aspect, metric), rows in result.disagreements.group_by(
+                "aspect", "metric", maintain_order=True
+            )
+        ],
         "charts": page_charts(result, chosen, tests),
     }
 
@@ -193,7 +190,7 @@ def _ticks(shown: Sequence[float]) -> list[float]:
     return [round(index * step, 1) for index in range(first, max(last, first + 1) + 1)]
 
 
-# Raters and disagreements
+# Raters
 
 
 def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
@@ -206,29 +203,3 @@ def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
             "level": level,
             "cells": rows.to_dicts(),
         } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}
-
-
-def _disagreements(
-    disagreements: pl.DataFrame, folder: Path
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Arrange them by aspect and metric, and each reference and source once, whoever names it."""
-    of_text = ["document_id", "reference", "source"]
-    shown = disagreements.group_by("aspect", "metric", maintain_order=True).head(
-        SHOWN_DISAGREEMENTS
-    )
-    texts = (
-        shown.filter(pl.any_horizontal(pl.col(of_text[1:]).is_not_null()))
-        .select(of_text)
-        .unique(maintain_order=True)
-        .with_columns(text_id=pl.format("text-{}", pl.int_range(pl.len())))
-    )
-    names = shown.select("document_id", "system_id", "metric").iter_rows()
-    pages = [f"{EXPLAIN_FOLDER}/{explain_file(*each)}" for each in names]
-    links = [page if (folder / page).is_file() else None for page in pages]
-    linked = shown.with_columns(explain=pl.Series(links, dtype=pl.String)).join(
-        texts, on=of_text, how="left", nulls_equal=True, maintain_order="left"
-    )
-    return [
-        {"aspect": aspect, "metric": metric, "rows": rows.to_dicts()}
-        for (aspect, metric), rows in linked.group_by("aspect", "metric", maintain_order=True)
-    ], texts.to_dicts()

@@ -63,7 +63,7 @@ class Preferences:
     """Judgements that were left blank."""
     inputs: tuple[InputRecord, ...]
     interval: str
-    """Of the shares, "wilson" or "clopper-pearson"."""
+    """Of the shares: "wilson"."""
     confidence: float
 
     def frame(self) -> pl.DataFrame:

@@ -28,8 +28,6 @@ class CompareSettings(Settings):
     .json or .md."""
     resamples: Annotated[int, "rare"] = 10_000
     """Number of bootstrap resamples of the documents."""
-    confidence: Annotated[float, "rare"] = 0.95
-    """Confidence level of the intervals; the tests' significance level is 1 minus this."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
 

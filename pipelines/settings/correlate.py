@@ -56,18 +56,12 @@ class CorrelateSettings(Settings):
     many times as long."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
-    corpus: Annotated[AnyPath | None, "rare"] = None
-    """File, folder, glob or URL of the texts, to show them where metric and people disagree."""
-    explain: Annotated[bool, "rare"] = False
-    """Also explain, on a page each, the scores of `assay score` that people disagree with most."""
     all_tables: Annotated[bool, "rare"] = False
     """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after
     `ratings.`, for example ratings.document_id=item."""
-    accept_unfinished: Annotated[bool, "rare"] = False
-    """Use what an unfinished `assay score` has scored so far."""
     fresh: bool = False
     """Replace the report in DIR."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
@@ -95,8 +89,11 @@ class CorrelateSettings(Settings):
             raise ValueError(f"`--resamples` must be at least 1, got {self.resamples}")
         if self.seed < 0:
             raise ValueError(f"`--seed` must not be negative, got {self.seed}")
-        if self.explain and self.out is None:
-            raise ValueError("`out` must name a folder for the pages of `explain`, got none")
+
+    @property
+    def correlations(self) -> list[str]:
+        """The coefficients that are correlations."""
+        return [name for name in self.coefficients if name in CORRELATIONS]
 
     def coefficients_at(self, level: str) -> list[str]:
         """Return the coefficients that a level has: accuracies are about pairs of systems."""
@@ -115,11 +112,6 @@ class CorrelateSettings(Settings):
         if tuple(self.coefficients) == COEFFICIENTS and level != "system":
             return level, "spearman"
         return level, self.coefficients_at(level)[0]
-
-    @property
-    def correlations(self) -> list[str]:
-        """The coefficients that are correlations."""
-        return [name for name in self.coefficients if name in CORRELATIONS]
 
 
 def level_for(n_rows: int, n_documents: int) -> str:

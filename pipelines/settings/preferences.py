@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
@@ -19,15 +19,10 @@ class PreferencesSettings(Settings):
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """Read our column OURS from the column THEIRS of the files, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
-    """Read the key of the sheets from FILE. With `--make-sheet`, write the key of the new sheet to
-    FILE; default: SHEET.key.csv."""
+    """Read the key of the sheets from FILE."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the table to FILE, which must end in .csv, .json or .md. With `--make-sheet`,
-    write the new sheet to FILE."""
-    interval: Annotated[Literal["wilson", "clopper-pearson"], "rare"] = "wilson"
-    """Kind of interval of the share of wins."""
-    confidence: Annotated[float, "rare"] = 0.95
-    """Confidence level of the intervals; the tests' significance level is 1 minus this."""
+    write the new sheet to FILE, and its key beside it to FILE.key.csv."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None

@@ -46,8 +46,8 @@ def scan_files(
 ) -> pl.LazyFrame:
     """Open files of one kind as one lazy table, with keys as text and all CSV columns as text.
 
-    `columns` has our column name to the files'; a file that lacks the latter is left as it is.
-    `role` stands before our name in `--columns` where a second file is read, for messages.
+    `columns` has our column name to the files', where they have it. `role` stands before our name
+    in `--columns` where a second file is read, for messages.
     """
     where = place(files)
     if len(formats := {file.format for file in files}) > 1:
@@ -73,10 +73,7 @@ def check_columns(
     inputs: Sequence[Sequence[InputFile]],
     ratings: Sequence[InputFile] = (),
 ) -> None:
-    """Refuse to rename a column that none of the inputs has; one of them may lack it.
-
-    After `ratings.` it must be in the ratings.
-    """
+    """Refuse to rename a column that none of the inputs has, or the ratings after `ratings.`."""
     if not columns:
         return
     of_ratings = _names_in([ratings])
@@ -110,6 +107,14 @@ def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
     """Read a lazy table with the streaming engine, which holds no more than the result."""
     with _reading(where):
         return lazy.collect(engine="streaming")
+
+
+def with_key(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, int]:
+    """Leave out the rows without a key, and say how many they are; refuse a table of no others."""
+    kept = frame.drop_nulls(KEYS)
+    if kept.is_empty():
+        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    return kept, frame.height - kept.height
 
 
 @contextmanager
@@ -177,10 +182,7 @@ def examples(keys: pl.DataFrame) -> str:
 
 
 def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[str]:
-    """Return the names that match any pattern such as `expert-*`, in their own order.
-
-    A pattern that matches none is refused, with what there is.
-    """
+    """Return the names that match any pattern such as `expert-*`; refuse one that matches none."""
     chosen: set[str] = set()
     for pattern in patterns:
         matches = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
@@ -209,13 +211,7 @@ def place(files: Sequence[InputFile]) -> str:
 
 
 def names_of_paths(paths: Sequence[str]) -> list[str]:
-    """Name inputs by the end of their path, as much of it as makes them different.
-
-    Examples
-    --------
-    >>> names_of_paths(["news/pairs.csv", "law/pairs.csv"]), names_of_paths(["runs/a.csv", "b.csv"])
-    (['news/pairs', 'law/pairs'], ['a', 'b'])
-    """
+    """Name inputs by the end of their path, as much of it as makes them different."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         labels = ["/".join(each[-length:]) for each in parts]
@@ -242,13 +238,8 @@ def _scan(files: Sequence[InputFile]) -> pl.LazyFrame:
     if files[0].format == "parquet":
         return pl.scan_parquet(paths, glob=False)
     if files[0].format == "csv":
-        separators = {csv_separator(path) for path in paths}
-        if len(separators) > 1:
-            raise ValueError(
-                f"CSV files of one input must have the same separator, but {place(files)} have "
-                f"{', '.join(map(repr, sorted(separators)))}"
-            )
-        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separators.pop())
+        separator = csv_separator(paths[0])
+        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separator)
     return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
 
 
@@ -290,6 +281,7 @@ def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
     column = cells_of(frame, name)
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null, pl.String)):
         return None
+    is_text = pl.repeat(value=False, n=len(column), eager=True)
     if column.dtype == pl.String:
         text = column.str.strip_chars()
         text = text.set(text == "", None)
@@ -297,20 +289,15 @@ def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
         is_text = text.is_not_null() & numbers.is_null()
         if is_text.any() and not numbers.is_not_null().any():
             return None
-        _refuse(frame, name, is_text, "numbers", where, "leave the cell empty if it is missing")
     else:
         numbers = column.cast(pl.Float64)
-    _refuse(frame, name, numbers.is_infinite(), "finite numbers", where, "leave the cell empty")
+    for rule, is_bad in (("numbers", is_text), ("finite numbers", numbers.is_infinite())):
+        bad = frame.filter(is_bad.fill_null(value=False))
+        if bad.height:
+            row = bad.row(0, named=True)
+            raise ValueError(
+                f"column `{name}` in {where} must hold {rule}, got {row[name]!r} for document "
+                f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({bad.height:,} such rows); leave the cell "
+                "empty if it is missing"
+            )
     return numbers.fill_nan(None)
-
-
-def _refuse(
-    frame: pl.DataFrame, name: str, is_bad: pl.Series, rule: str, where: str, remedy: str
-) -> None:
-    bad = frame.filter(is_bad.fill_null(value=False))
-    if bad.height:
-        row = bad.row(0, named=True)
-        raise ValueError(
-            f"column `{name}` in {where} must hold {rule}, got {row[name]!r} for document "
-            f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({bad.height:,} such rows); {remedy}"
-        )

@@ -56,42 +56,42 @@ def read_ratings(
     systems: Sequence[str] = (),
     exclude_systems: Sequence[str] = (),
     columns: Mapping[str, str],
-    has_option: bool = True,
 ) -> Ratings:
     """Read ratings (Parquet, CSV or JSONL) and keep what is asked for.
 
     Where empty, `aspects` are all columns of numbers, all `raters` must be of one pool, all
     `systems` are kept and none is excluded; names may be patterns such as `expert-*`. `columns` has
-    our column name to the file's. `has_option`: whether errors may name `--raters`.
+    our column name to the file's.
     """
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
     whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
-    frame = whole.drop_nulls(KEYS)
-    if frame.is_empty():
-        raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
+    frame, n_without_key = keyed.with_key(whole, where)
     notes = []
-    if n_without_key := whole.height - frame.height:
+    if n_without_key:
         notes.append(f"{n_without_key:,} rows of {where} have no key and are left out")
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
     names: list[str] = []
     said: list[str] = []
     by, pool = [*KEYS], MEAN_COLUMN
     remedy = "keep one row of each, or name the raters with `--columns rater=NAME`"
-    option = "--raters" if has_option else "raters"
     if RATER in frame.columns:
         by, remedy = [*KEYS, RATER], "keep one rating of each rater"
         pool = ",".join(raters) or "all"
         frame = with_rater_names(frame, where)
-        names, said = _chosen_raters(frame[RATER], raters, where, option)
+        names, said = _chosen_raters(frame[RATER], raters, where)
         frame = frame.filter(pl.col(RATER).is_in(names))
     elif raters:
         raise ValueError(
-            f"`{option}` needs a column `{RATER}`, which {where} lacks; leave it out, "
+            f"`raters` needs a column `{RATER}`, which {where} lacks; leave it out, "
             "or name the column with `--columns ratings.rater=NAME`"
         )
     all_systems = frame["system_id"].unique().sort().to_list()
-    kept = _kept_systems(all_systems, systems, exclude_systems)
+    left_out = keyed.matching(all_systems, exclude_systems, "--exclude-systems")
+    kept = keyed.matching(all_systems, systems, "--systems") if systems else all_systems
+    kept = [name for name in kept if name not in left_out]
+    if not kept:
+        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
     if excluded := [name for name in all_systems if name not in kept]:
         notes.append(
             f"{len(kept)} of {len(all_systems)} systems are kept; left out: {', '.join(excluded)}"
@@ -113,32 +113,21 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     """Part `--columns` into the names in the files of texts or scores, and those in the ratings.
 
     Ids and raters count for both; after `ratings.` for the ratings alone.
-
-    Raises ValueError if another column than an id or the rater is named for the ratings.
-
-    Examples
-    --------
-    >>> columns_apart({"document_id": "Id", "candidate": "Text", "ratings.document_id": "item"})
-    ({'document_id': 'Id', 'candidate': 'Text'}, {'document_id': 'item'})
     """
-    named = columns or {}
-    own = {
-        ours.removeprefix(keyed.OF_RATINGS): theirs
-        for ours, theirs in named.items()
-        if ours.startswith(keyed.OF_RATINGS)
-    }
-    if unknown := [ours for ours in own if ours not in (*KEYS, RATER)]:
-        raise ValueError(
-            "of the ratings, `--columns` can rename only "
-            f"{', '.join(keyed.OF_RATINGS + ours for ours in (*KEYS, RATER))}, got "
-            f"`{keyed.OF_RATINGS}{unknown[0]}`; aspects keep their names"
-        )
-    both = {ours: theirs for ours, theirs in named.items() if ours in (*KEYS, RATER)}
-    texts = {
-        ours: theirs
-        for ours, theirs in named.items()
-        if ours != RATER and not ours.startswith(keyed.OF_RATINGS)
-    }
+    ids = (*KEYS, RATER)
+    texts, both, own = dict[str, str](), dict[str, str](), dict[str, str]()
+    for ours, theirs in (columns or {}).items():
+        name = ours.removeprefix(keyed.OF_RATINGS)
+        if name == ours:
+            texts |= {ours: theirs} if ours != RATER else {}
+            both |= {ours: theirs} if ours in ids else {}
+        elif name in ids:
+            own[name] = theirs
+        else:
+            raise ValueError(
+                f"of the ratings, `--columns` can rename only {keyed.OF_RATINGS}"
+                f"{f', {keyed.OF_RATINGS}'.join(ids)}, got `{ours}`; aspects keep their names"
+            )
     return texts, both | own
 
 
@@ -159,26 +148,17 @@ def _with_aspects(
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
     notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
-        firsts = {
-            name: keyed.cells_of(frame, name).drop_nulls().head(1).to_list()
+        firsts = [
+            f"{name} ({str(cells[0])[:20]!r})"
             for name in names[: keyed.SHOWN]
-        }
-        shown = (f"{name} ({str(cells[0])[:20]!r})" for name, cells in firsts.items() if cells)
+            if len(cells := keyed.cells_of(frame, name).drop_nulls().head(1))
+        ]
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got "
-            + (", ".join(shown) or "none")
+            + (", ".join(firsts) or "none")
             + "".join(f". {note}" for note in notes)
         )
     return numbers, kept, notes
-
-
-def _kept_systems(names: list[str], kept: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    chosen = keyed.matching(names, kept, "--systems") if kept else names
-    excluded = keyed.matching(names, left_out, "--exclude-systems")
-    chosen = [name for name in chosen if name not in excluded]
-    if not chosen:
-        raise ValueError("`--systems` and `--exclude-systems` must leave a system, got none")
-    return chosen
 
 
 def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -192,17 +172,7 @@ def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
 
 
 def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
-    """Group raters by their name without the number at its end.
-
-    Where no name ends in a number (Ann, Bob) names say nothing about pools: one pool, "".
-
-    Examples
-    --------
-    >>> pools_of(["expert-1", "expert-2", "turker-1"])
-    {'expert': ['expert-1', 'expert-2'], 'turker': ['turker-1']}
-    >>> pools_of(["Ann", "Bob"])
-    {'': ['Ann', 'Bob']}
-    """
+    """Group raters by their name without the number at its end; one pool, "", if none has one."""
     pools: dict[str, list[str]] = {}
     for name in raters:
         pools.setdefault(_NUMBER_AT_END.sub("", name), []).append(name)
@@ -210,7 +180,7 @@ def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _chosen_raters(
-    column: pl.Series, patterns: Sequence[str], where: str, option: str
+    column: pl.Series, patterns: Sequence[str], where: str
 ) -> tuple[list[str], list[str]]:
     """Return the raters asked for, all of one pool where none are, and what to say about it."""
     if n_unnamed := column.null_count():
@@ -218,7 +188,7 @@ def _chosen_raters(
     names = column.unique().sort().to_list()
     pools = pools_of(names)
     if patterns:
-        kept = keyed.matching(names, patterns, option)
+        kept = keyed.matching(names, patterns, "raters")
         mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
         notes = [f"Raters kept: {len(kept)} of {len(names)} ({keyed.listed(kept)})"]
         if len(mixed) > 1:
@@ -226,12 +196,8 @@ def _chosen_raters(
         return kept, notes
     if len(pools) > 1:
         shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
-        first = f"'{next(iter(pools))}*'"
-        how = f"`--raters {first}`"
-        if not option.startswith("--"):
-            how = f"`raters = {first}` in a `--config` file"
         raise ValueError(
-            f"the names of the raters in {where} show {len(pools)} pools ({shown}), which "
-            f"are mixed only if you ask for it; choose with {how}"
+            f"the names of the raters in {where} show {len(pools)} pools ({shown}), which are "
+            f"mixed only if you ask for it; choose with `raters`, such as '{next(iter(pools))}*'"
         )
     return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

@@ -36,7 +36,7 @@ class InputRecord:
     sha256: str
     """Of the content, in hexadecimal."""
     role: str
-    """"scores", "ratings" or "texts"."""
+    """Such as "scores" or "ratings"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,11 +35,6 @@ class ScoreInput:
     """By column; empty for other tools' files."""
     asked: Sequence[str] = ()
     """Metrics of the run, as they were asked for."""
-    notes: Sequence[str] = ()
-
-    def is_unasked(self, column: str) -> bool:
-        """Say whether a run has a column only because it was asked for the F measure."""
-        return bool(self.asked) and is_precision_or_recall(column) and column not in self.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,8 +46,6 @@ class Scores:
     metrics: Sequence[str]
     signatures: Mapping[str, str]
     """By metric as in `metrics`."""
-    origins: Mapping[str, tuple[str, str]]
-    """By metric that `assay score` computed: the folder of the run, and its column there."""
     records: Sequence[InputRecord]
     notes: Sequence[str]
 
@@ -61,8 +54,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     """Find the files of one input: the committed parts of a run, or the files themselves.
 
     A folder's files are those its `_SUCCESS` lists, not whatever lies there; of an unfinished run
-    what it has committed so far, if that is accepted. ValueError if a folder holds no run, or one
-    that has not finished, or a scores file of a run is not as it was written.
+    what it has committed so far, if that is accepted.
     """
     path = os.fspath(path)
     if not is_folder(path):
@@ -78,18 +70,14 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     is_finished = SUCCESS_FILE in list_names(folder)
     if not (is_finished or is_unfinished_accepted):
         raise ValueError(
-            f"the run in {path} has not finished; finish it with the same `assay score`, or take "
-            "what there is with `--accept-unfinished`"
+            f"the run in {path} has not finished; finish it with the same `assay score`"
         )
     there = committed_parts(folder, manifest.shards, manifest.fingerprint)
-    notes = []
-    if len(there) < len(manifest.shards):
-        if is_finished or not there:
-            raise ValueError(
-                f"{path} must hold {len(manifest.shards)} scores files of its run, got "
-                f"{len(there)}; score again with `assay score`"
-            )
-        notes.append(f"{path} is unfinished: {len(there)} of {len(manifest.shards)} shards")
+    if len(there) < len(manifest.shards) and (is_finished or not there):
+        raise ValueError(
+            f"{path} must hold {len(manifest.shards)} scores files of its run, got "
+            f"{len(there)}; score again with `assay score`"
+        )
     parts = list(dict.fromkeys(there.values()))
     check_parts(parts)
     return ScoreInput(
@@ -97,7 +85,6 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
         files=[file for part in parts for file in keyed.files_of(part)],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
-        notes=notes,
     )
 
 
@@ -122,9 +109,6 @@ def read_scores(
     all of them. `rated` has the keys of the rated candidates, sorted, each once. `metrics` are
     names or patterns to keep, all where empty (but, without `with_parts`, precision and recall that
     the run was not asked for by name); `columns` has our column name to the file's.
-
-    Raises ValueError if an input has no rated candidate, a key repeats, a column holds text and
-    numbers, or a metric was computed in the same way with other weights or vectors.
     """
     times = Counter(real_path(each.path) for each in inputs)
     if repeated := [path for path, n in times.items() if n > 1]:
@@ -133,8 +117,7 @@ def read_scores(
     calls = _calls(inputs, lazies, metrics)
     wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
-    frame, notes = rated, [note for each in inputs for note in each.notes]
-    origins: dict[str, tuple[ScoreInput, str]] = {}
+    frame, notes, signatures = rated, list[str](), dict[str, str]()
     for source, lazy, called in zip(inputs, lazies, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
@@ -142,18 +125,17 @@ def read_scores(
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
-            origins |= {kept[name]: (source, name) for name in kept if name in source.signatures}
+            signed = source.signatures
+            signatures |= {kept[name]: signed[name] for name in kept if name in signed}
     kept_metrics = [name for name in frame.columns if name not in KEYS]
     if not kept_metrics:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")
-    plain = {name for called in calls for name in called}
-    if shared := sorted({*kept_metrics} - plain):
+    if shared := sorted({*kept_metrics} - {name for called in calls for name in called}):
         notes.append(f"Columns that several inputs have are named by input: {keyed.listed(shared)}")
     return Scores(
         frame=frame,
         metrics=kept_metrics,
-        signatures={call: source.signatures[name] for call, (source, name) in origins.items()},
-        origins={call: (source.path, name) for call, (source, name) in origins.items()},
+        signatures=signatures,
         records=[keyed.record_of(file, "scores") for each in inputs for file in each.files],
         notes=notes,
     )
@@ -189,16 +171,21 @@ def _wanted(
     with_parts: bool,
 ) -> set[str]:
     """Return the metrics a user wants, named as they are called or by their column in any input."""
-    known = [
-        (call, name, with_parts or not each.is_unasked(name))
+    pairs = [
+        (each, name, call)
         for each, called in zip(inputs, calls, strict=True)
         for name, call in called.items()
     ]
     if not patterns:
-        return {call for call, _, is_asked in known if is_asked}
-    names = dict.fromkeys([call for call, *_ in known] + [name for _, name, _ in known])
+        return {
+            call
+            for each, name, call in pairs
+            # A run has precision and recall also where it was asked for the F measure alone.
+            if with_parts or not (each.asked and is_precision_or_recall(name)) or name in each.asked
+        }
+    names = dict.fromkeys([call for *_, call in pairs] + [name for _, name, _ in pairs])
     chosen = set(keyed.matching([*names], patterns, "--metrics"))
-    return {call for call, name, _ in known if call in chosen or name in chosen}
+    return {call for _, name, call in pairs if call in chosen or name in chosen}
 
 
 def _rated_rows(
@@ -230,13 +217,11 @@ def _refuse_other_content(
     """Refuse metrics that look the same but for the hash of the files behind them."""
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for source, called in zip(inputs, calls, strict=True):
-        for name, call in called.items():
-            signature = source.signatures.get(name)
-            if signature is None or call not in wanted:
+        for name, signature in source.signatures.items():
+            if called.get(name) not in wanted:
                 continue
-            path, other = first.setdefault(
-                (name, without_content(signature)), (source.path, signature)
-            )
+            key = name, without_content(signature)
+            path, other = first.setdefault(key, (source.path, signature))
             if other != signature:
                 raise ValueError(
                     f"`{name}` must be computed with the same files in all inputs, but the hashes "

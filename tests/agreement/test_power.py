@@ -1,19 +1,10 @@
-"""Numbers of systems and documents needed, by formula; the curve by drawing."""
+"""Numbers of systems and documents needed."""
 
 import numpy as np
 import pytest
-from scipy import linalg, stats
+from scipy import linalg
 
-from agreement import (
-    correlate,
-    documents_for_correlation,
-    fisher_interval,
-    sample_size_curve,
-    systems_for_correlation,
-    systems_for_difference,
-    systems_for_width,
-)
-from agreement.differences import dependent_test
+from agreement import correlate, documents_for_correlation, systems_for_correlation
 from agreement.power import variance_components
 
 
@@ -29,24 +20,8 @@ def test_systems_for_correlation_matches_tables(r, n):
     assert systems_for_correlation(r) == n
 
 
-def test_systems_for_difference_has_the_power_asked_for():
-    n = systems_for_difference(0.7, 0.5, 0.6)
-    wanted = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    assert dependent_test(0.7, 0.5, 0.6, n, test="dunn1969").statistic >= wanted
-    assert dependent_test(0.7, 0.5, 0.6, n - 1, test="dunn1969").statistic < wanted
-
-
-def test_systems_for_width_is_the_smallest_number():
-    n = systems_for_width(0.6, 0.3)
-    widths = [i.high - i.low for i in (fisher_interval(0.6, n), fisher_interval(0.6, n - 1))]
-    assert widths[0] <= 0.3 < widths[1]
-
-
 def test_nothing_to_find_needs_no_number():
     assert systems_for_correlation(0.0) is None
-    assert systems_for_difference(0.5, 0.5, 0.2) is None
-    # a metric that is the rating but for rounding
-    assert systems_for_difference(0.8, 0.9999999999999998, 0.8) is None
 
 
 def test_components_of_an_exact_design():
@@ -104,17 +79,3 @@ def test_pilot_without_system_variance_forecasts_nothing(rng):
     assert np.isnan(result.limit)
     assert "no variance between systems" in result.reason
     assert "two documents" in documents_for_correlation(np.ones((1, 3)), np.ones((1, 3))).reason
-
-
-def test_curve_ends_at_the_whole(pilot, rng):
-    scores, _, ratings = pilot
-    curve = sample_size_curve(
-        scores[None], ratings[None], [3, 12], level="system", coefficient="spearman", n_draws=20,
-        rng=rng,
-    )  # fmt: skip
-    whole = correlate(scores, ratings, level="system", coefficient="spearman").value
-    assert curve.means[1].item() == pytest.approx(whole)
-    assert curve.deviations[1].item() == pytest.approx(0.0, abs=1e-12)
-    assert curve.deviations[0].item() > 0
-    assert curve.low[0].item() < curve.means[0].item() < curve.high[0].item()
-    assert curve.n_undefined.ravel().tolist() == [0, 0]

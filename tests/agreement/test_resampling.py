@@ -10,11 +10,11 @@ from agreement import (
     cell_pairs,
     correlate,
     draw_resamples,
-    fixed_values,
     resampled_correlations,
     resampling,
+    sample_size_curve,
 )
-from agreement.coefficients import COEFFICIENTS, all_pairs
+from agreement.coefficients import COEFFICIENTS, all_pairs, all_pairs_of_fixed
 
 
 def stacks(rng, *, with_holes, n_systems=6, n_documents=7):
@@ -66,7 +66,7 @@ def test_nearly_equal_values_keep_their_digits(rng):
     scores = np.array([[1.0, 1.0 + 1e-7, 1.0 + 3e-7, 2.0, 1.0 + 2e-7]])
     ratings = rng.normal(size=(1, 5))
     weights = rng.multinomial(5, np.full(5, 0.2), size=200).astype(float)
-    fast = fixed_values.all_pairs_of_fixed(scores, ratings, weights, "pearson")[:, 0, 0]
+    fast = all_pairs_of_fixed(scores, ratings, weights, "pearson")[:, 0, 0]
     slow = np.array([all_pairs(scores, ratings, each, "pearson").item() for each in weights])
     np.testing.assert_allclose(fast, slow, atol=1e-7)
 
@@ -87,14 +87,21 @@ def test_stacks_of_other_cells_rejected(rng, scores, ratings, message):
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_small_steps_change_nothing(level, coefficient, rng, monkeypatch):
-    scores, ratings = stacks(rng, with_holes=True)
     resamples = draw_resamples(6, 7, n_resamples=150, rng=rng)
-    at_once = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
+    given = *stacks(rng, with_holes=True), resamples
+    how = {"level": level, "coefficient": coefficient}
+    at_once = resampled_correlations(*given, **how)
     monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(cell_pairs, "FORM_NUMBERS", 100)
-    in_steps = resampled_correlations(
-        scores, ratings, resamples, level=level, coefficient=coefficient
-    )
-    np.testing.assert_allclose(in_steps, at_once, atol=1e-12)
+    np.testing.assert_allclose(resampled_correlations(*given, **how), at_once, atol=1e-12)
+
+
+def test_curve_of_the_sample_size_ends_at_the_whole(pilot, rng):
+    scores, _, ratings = pilot
+    how = {"level": "system", "coefficient": "spearman"}
+    curve = sample_size_curve(scores[None], ratings[None], [3, 12], **how, n_draws=20, rng=rng)
+    assert curve.means[1].item() == pytest.approx(correlate(scores, ratings, **how).value)
+    assert curve.deviations[1].item() == pytest.approx(0.0, abs=1e-12)
+    assert curve.deviations[0].item() > 0
+    assert curve.low[0].item() < curve.means[0].item() < curve.high[0].item()
+    assert curve.n_undefined.ravel().tolist() == [0, 0]

@@ -38,7 +38,7 @@ COMMANDS = {
         ["new.csv"],
     ),
     "correlate": (
-        "correlate @scores --ratings @ratings.csv --corpus @in --out @new --resamples 20"
+        "correlate @scores --ratings @ratings.csv --out @new --resamples 20"
         " --metrics length --all-tables",
         [
             *("new/report.json", "new/correlations.csv", "new/correlations.parquet"),

@@ -194,7 +194,7 @@ def test_wrong_settings_rejected(score, corpus, tmp_path):
         ({"scores": scores, "encoders": {}}, "leave out encoders"),
         ({"metric": "length"}, "name the corpus"),
         ({"corpora": corpus, "aspects": ["focus"]}, "name `--ratings`, too"),
-        ({"corpora": corpus, "ratings": ratings}, r"choose with `raters = 'expert\*'` in a `--con"),
+        ({"corpora": corpus, "ratings": ratings}, r"choose with `raters`, such as 'expert\*'"),
     ):
         with pytest.raises(ValueError, match=message):
             open_explainer(**settings)

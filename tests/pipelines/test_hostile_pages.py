@@ -47,14 +47,14 @@ def pages(tmp_path_factory):
         lines = "".join(f"{json.dumps(row)}\n" for row in table)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
     corpus = f"{folder}/corpus.jsonl"
-    scored = ["score", "--local", "--quiet", f"--encoder=glove:{vectors}", "--metrics=s+wms,rougeL",
+    scored = ["score", "--local", "--quiet", "--explain", f"--encoder=glove:{vectors}",
+              "--metrics=s+wms,rougeL",
               f"--out={folder / 'scores'}", corpus]  # fmt: skip
     assert run(scored) == 0
-    compared = ["correlate", "--quiet", "--explain", f"--ratings={folder}/ratings.jsonl",
-                "--corpus", corpus, "--resamples=20", f"--out={folder / 'report'}",
-                str(folder / "scores")]  # fmt: skip
+    compared = ["correlate", "--quiet", f"--ratings={folder}/ratings.jsonl", "--resamples=20",
+                f"--out={folder / 'report'}", str(folder / "scores")]  # fmt: skip
     assert run(compared) == 0
-    found = sorted((folder / "report").rglob("*.html"))
+    found = sorted(folder.rglob("*.html"))
     assert len(found) > 1
     return found
 

@@ -34,19 +34,16 @@ def ratings(tmp_path):
     return path
 
 
-def test_what_is_left_out_of_ratings_is_said(quick, ratings, tmp_path, capsys):
+def test_what_is_left_out_of_ratings_is_said(quick, ratings, capsys):
     rated = pl.read_csv(ratings).with_columns(fluency=pl.lit("4,5"))
     rated = pl.concat([rated, rated.head(1).with_columns(document_id=pl.lit("elsewhere"))])
     rated.write_csv(ratings)
-    assert (
-        run(["judge", str(LADDER), "--ratings", str(ratings), "--quiet", "--resamples", "50"]) == 0
-    )
+    words = ["judge", str(LADDER), "--ratings", str(ratings), "--quiet", "--resamples", "50"]
+    assert run(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[5].startswith(
-        f"Column `fluency` of {ratings} is left out because its cells are not numbers"
-    )
-    assert lines[6] == f"1 rated row is not in {LADDER}"
-    assert lines[7] == ""
+    said = f"Column `fluency` of {ratings} is left out because its cells are not numbers"
+    assert lines[5].startswith(said)
+    assert lines[6:8] == [f"1 rated row is not in {LADDER}", ""]
 
 
 def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
@@ -87,28 +84,16 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0  # goes on
 
 
-def test_rows_and_ratings_in_memory_are_judged_like_files(quick, ratings):
-    rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
+def test_rows_and_ratings_in_memory_are_judged_like_files_whatever_their_names(quick, ratings):
     of_files = assay.judge(LADDER, ratings=ratings, resamples=50)
-    frame = pl.DataFrame(rows)
-    of_rows = assay.judge(frame, ratings=pl.read_csv(ratings), resamples=50)
+    ours = {"document_id": "Artikel", "system_id": "Modell", "candidate": "Text"}
+    rated = pl.read_csv(ratings).rename({name: ours[name] for name in KEYS})
+    frame = pl.read_ndjson(LADDER).rename(ours)
+    of_rows = assay.judge(frame, ratings=rated, columns=ours, resamples=50)
     assert of_rows.verdict == of_files.verdict
     assert of_rows.result.correlations.equals(of_files.result.correlations)
-    assert of_rows.command == of_files.command.replace(str(LADDER), "rows.parquet")
-
-
-def test_rows_and_ratings_in_memory_may_have_names_of_their_own(quick, ratings):
-    ours = {"document_id": "Artikel", "system_id": "Modell", "candidate": "Text"}
-    frame = pl.read_ndjson(LADDER)
-    rated = pl.read_csv(ratings)
-    expected = assay.judge(frame, ratings=rated, resamples=20)
-    renamed = assay.judge(
-        frame.rename(ours),
-        ratings=rated.rename({name: ours[name] for name in ("document_id", "system_id")}),
-        columns=ours,
-        resamples=20,
-    )
-    assert renamed.result.correlations.equals(expected.result.correlations)
+    renamed = "".join(f" --columns {name}={theirs}" for name, theirs in ours.items())
+    assert of_rows.command == of_files.command.replace(str(LADDER), "rows.parquet") + renamed
 
 
 def test_ratings_may_have_other_names_than_the_texts(quick, ratings, tmp_path):
@@ -124,26 +109,23 @@ def test_ratings_may_have_other_names_than_the_texts(quick, ratings, tmp_path):
     found = assay.judge(texts, ratings=rated, columns=columns, resamples=20)
     assert found.result.correlations.equals(expected.result.correlations)
     assert "ratings." not in found.command
-    with pytest.raises(
-        ValueError, match=r"which has meeting, model.*`--columns ratings\.document_id=NAME`"
+    for wrong, message in (
+        (theirs, r"which has meeting, model.*`--columns ratings\.document_id=NAME`"),
+        (columns | {"ratings.candidate": "x"}, "got `ratings.candidate`; aspects keep their names"),
     ):
-        assay.judge(texts, ratings=rated, columns=theirs, resamples=20)
-    with pytest.raises(ValueError, match=r"got `ratings\.candidate`; aspects keep their names"):
-        assay.judge(texts, ratings=rated, columns={**columns, "ratings.candidate": "x"})
+        with pytest.raises(ValueError, match=message):
+            assay.judge(texts, ratings=rated, columns=wrong, resamples=20)
 
 
-def test_metrics_are_those_whose_inputs_there_are(quick, ratings, tmp_path):
-    corpus = tmp_path / "corpus.parquet"
-    pl.read_ndjson(LADDER).drop("references").write_parquet(corpus)
-    found = assay.judge(corpus, ratings=ratings, resamples=20)
-    assert found.result.score_names == ["length", "density", "rouge2_p:source"]
+def test_metrics_are_those_whose_inputs_there_are_or_that_are_asked_for(quick, ratings):
+    frame = pl.read_ndjson(LADDER).drop("references")
+    found = assay.judge(frame, ratings=ratings, metrics=["length"], resamples=20)
+    assert found.result.score_names == ["density", "rouge2_p:source", "length"]
 
 
-def test_few_systems_on_a_document_are_judged_over_all_rows(quick, ratings, tmp_path):
+def test_few_systems_on_a_document_are_judged_over_all_rows(quick, ratings):
     two = pl.read_csv(ratings).filter(pl.col("system_id").is_in(["good", "vague"]))
-    two.write_csv(ratings)
-    found = assay.judge(LADDER, ratings=ratings, resamples=20)
-    assert found.verdict.level == "global"
+    assert assay.judge(LADDER, ratings=two, resamples=20).verdict.level == "global"
 
 
 def test_no_rated_row_rejected(quick, tmp_path, capsys):
@@ -156,19 +138,10 @@ def test_no_rated_row_rejected(quick, tmp_path, capsys):
 
 @pytest.mark.parametrize("verb", ["judge", "correlate", "compare"])
 def test_columns_that_no_file_has_are_refused(verb, ratings):
-    asked = {"columns": {"candidate": "nope"}}
-    call = {
-        "judge": lambda: assay.judge(LADDER, ratings=ratings, **asked),
-        "correlate": lambda: assay.correlate(ratings, ratings=ratings, **asked),
-        "compare": lambda: assay.compare(ratings, ratings, **asked),
-    }[verb]
+    second = (ratings,) if verb == "compare" else ()
+    others = {} if verb == "compare" else {"ratings": ratings}
     with pytest.raises(ValueError, match="`--columns` must name a column of the files, got `cand"):
-        call()
-
-
-def test_a_usual_metric_may_be_asked_for(quick, ratings):
-    asked = assay.judge(LADDER, ratings=ratings, metrics=["rouge1_f"], resamples=20)
-    assert asked.verdict == assay.judge(LADDER, ratings=ratings, resamples=20).verdict
+        getattr(assay, verb)(ratings, *second, columns={"candidate": "nope"}, **others)
 
 
 def test_metric_that_is_not_to_be_used_is_not_in_the_command(quick, ratings):

@@ -153,23 +153,6 @@
     });
   }
 
-  // Texts: the link leads to the text's place; here it opens it where the reader is.
-
-  function showTexts(link) {
-    const item = link.closest("li");
-    const open = item.querySelector(".texts-here");
-    link.setAttribute("aria-expanded", String(!open));
-    if (open) {
-      open.remove();
-      return;
-    }
-    const original = document.getElementById(link.hash.slice(1));
-    const copy = document.createElement("div");
-    copy.className = "texts-here";
-    copy.append(...[...original.children].slice(1).map((child) => child.cloneNode(true)));
-    item.append(copy);
-  }
-
   // Paper gets what is chosen, then an appendix.
   function openAppendix() {
     document.querySelectorAll(".appendix").forEach((each) => (each.open = true));
@@ -180,12 +163,7 @@
   });
   document.addEventListener("click", (event) => {
     const heading = event.target.closest("th[aria-sort]");
-    const link = event.target.closest(".show-texts");
     if (heading && event.target.closest("button")) sortBy(heading);
-    if (link) {
-      event.preventDefault();
-      showTexts(link);
-    }
   });
   document.addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("beforeprint", openAppendix);

@@ -42,33 +42,24 @@ class Bench:
         """Write a table in the format its name says; return the path as text."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        writers = {
-            ".parquet": frame.write_parquet,
-            ".csv": frame.write_csv,
-            ".jsonl": frame.write_ndjson,
-        }
-        writers[path.suffix](path)
+        kind = {".parquet": "parquet", ".csv": "csv", ".jsonl": "ndjson"}[path.suffix]
+        getattr(frame, f"write_{kind}")(path)
         return str(path)
 
     def scores(self, frame=None, name="scores.parquet"):
-        return self.write(
-            name, (self.rows if frame is None else frame).drop("overall", strict=False)
-        )
+        frame = self.rows if frame is None else frame
+        return self.write(name, frame.drop("overall", strict=False))
 
     def ratings(self, frame=None, name="ratings.parquet"):
-        source = self.rows.select(*KEYS, "overall") if frame is None else frame
-        return self.write(name, source)
+        return self.write(name, self.rows.select(*KEYS, "overall") if frame is None else frame)
 
     def correlate(self, *arguments, scores=None, ratings=None, n_resamples=20):
         """Run the command; return its status and what it wrote to both streams."""
         scores = [self.scores()] if scores is None else scores
         ratings = self.ratings() if ratings is None else ratings
-        status = run(
-            [
-                *("correlate", *scores, "--ratings", ratings, "--out", str(self.out), "--quiet"),
-                *("--all-tables", "--resamples", str(n_resamples), *arguments),
-            ]
-        )
+        settings = ["--out", str(self.out), "--quiet", "--all-tables"]
+        settings += ["--resamples", str(n_resamples), *arguments]
+        status = run(["correlate", *scores, "--ratings", ratings, *settings])
         captured = self._capsys.readouterr()
         return status, captured.out, captured.err
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.score import score_corpus
-from pipelines.tables.keyed import number_columns
+from pipelines.tables.keyed import files_of, number_columns
 from pipelines.tables.ratings import read_ratings
-from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.scores import ScoreInput, find_scores, read_scores
 
 KEYS = ["document_id", "system_id"]
 BY_PATH_OR_URL = pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])
@@ -62,12 +62,6 @@ def test_ids_are_compared_as_text(bench, zeros):
     assert set(bench.table("disagreements")["document_id"]) <= {f"{zeros}{j}" for j in range(8)}
 
 
-def test_fractional_ids_rejected(bench, refused):
-    fractions = bench.rows.with_columns(document_id=pl.int_range(pl.len()) + 0.5)
-    line = refused(scores=[bench.scores(fractions)])
-    assert "must hold text or whole numbers, got Float64" in line
-
-
 @BY_PATH_OR_URL
 def test_run_folder_is_read_by_its_committed_parts(bench, run_folder, named):
     folder, _ = run_folder
@@ -84,32 +78,12 @@ def test_run_folder_is_read_by_its_committed_parts(bench, run_folder, named):
 
 
 @BY_PATH_OR_URL
-def test_unfinished_run_rejected(bench, refused, run_folder, named):
-    folder, _ = run_folder
-    (folder / "_SUCCESS").unlink()
-    next((folder / "scores").glob("part-000001-*")).unlink()
-    assert "has not finished" in refused(scores=[named(folder)])
-    status, out, _ = bench.correlate("--accept-unfinished", scores=[named(folder)])
-    assert status == 0
-    assert "is unfinished: 4 of 5 shards" in out
-    assert "48 are rated: 10 without a score" in out
-
-
-@BY_PATH_OR_URL
-def test_finished_run_without_a_part_rejected(refused, run_folder, named):
+def test_run_without_a_part_rejected_finished_or_not(refused, run_folder, named):
     folder, _ = run_folder
     next((folder / "scores").glob("part-000001-*")).unlink()
     assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
-
-
-def test_report_is_kept_where_its_successor_cannot_be_explained(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate(scores=[str(folder)])
-    before = {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()}
-    corpus.rename(corpus.with_name("moved.parquet"))
-    status, _, error = bench.correlate("--fresh", "--explain", scores=[str(folder)])
-    assert (status, error.count("\n")) == (2, 1)
-    assert {path: path.read_bytes() for path in bench.out.rglob("*") if path.is_file()} == before
+    (folder / "_SUCCESS").unlink()
+    assert "has not finished" in refused(scores=[named(folder)])
 
 
 def test_same_metric_of_two_inputs_is_named_by_input(bench):
@@ -125,84 +99,50 @@ def test_same_metric_of_two_inputs_is_named_by_input(bench):
     assert "Columns that several inputs have are named by input: a/run/good, b/run/good" in out
 
 
-@pytest.fixture
-def scored_with(bench, run_folder):
-    """Score the study's corpus with vectors `FOLDER/v.txt`; return the folder of the run."""
-    _, corpus = run_folder
+def test_metric_of_other_files_is_refused_and_of_the_same_named_by_input(bench):
+    keys = bench.rows.select(KEYS).sort(KEYS)
 
-    def call(name, scale, **options):
-        vectors = bench.folder / name / "v.txt"
-        vectors.parent.mkdir(exist_ok=True)
-        words = ["cats", "sat", "on", "mats", "today"]
-        vectors.write_text("".join(f"{w} {k} {scale}\n" for k, w in enumerate(words)))
-        out = bench.folder / f"run-{name}"
-        options = {"metrics": ("sms", "length")} | options
-        score_corpus(corpus, out, encoders={"v": f"glove:{vectors}"}, local=True, **options)
-        return str(out)
+    def read(**signatures):
+        frame = bench.rows.select(*KEYS, "good")
+        inputs = [
+            ScoreInput(path=path, files=files_of(path), signatures={"good": signature})
+            for name, signature in signatures.items()
+            for path in [bench.scores(frame, f"{name}.parquet")]
+        ]
+        return read_scores(inputs, keys, columns={})
 
-    return call
-
-
-def test_metric_of_other_files_with_the_same_name_rejected(bench, refused, scored_with):
-    folders = [scored_with("a", 1), scored_with("b", 2)]
-    line = refused(scores=folders)
-    assert "`sms` must be computed with the same files in all inputs" in line
-    assert f"{folders[0]} and {folders[1]}; score one of them again under another name" in line
-    status, _, _ = bench.correlate("--metrics", "length", scores=folders)
-    assert status == 0
-
-
-def test_metric_of_the_same_files_or_with_other_settings_is_named_by_input(bench, scored_with):
-    folders = [
-        scored_with("a", 1),
-        scored_with("b", 1),
-        scored_with("c", 1, metrics=("sms",), multi_reference="mean"),
-    ]
-    status, _, _ = bench.correlate("--metrics", "sms", scores=folders)
-    assert status == 0
-    assert set(bench.table()["metric"]) == {"run-a/sms", "run-b/sms", "run-c/sms"}
-
-
-def test_columns_about_the_rows_are_metrics_if_named_only(bench):
-    scores = bench.rows.rename({"good": "coverage@minilm", "poor": "cut@runs/news"})
-    bench.correlate(scores=[bench.scores(scores)])
-    assert set(bench.table()["metric"]) == {"length"}
-    bench.correlate("--fresh", "--metrics", "cut@runs/news", scores=[bench.scores(scores)])
-    assert set(bench.table()["metric"]) == {"cut@runs/news"}
-
-
-def test_column_names_are_mapped(bench):
-    theirs = bench.rows.rename({"document_id": "doc", "system_id": "model", "good": "score"})
-    status, _, _ = bench.correlate(
-        *("--columns", "document_id=doc,system_id=model", "--columns", "mine=score"),
-        scores=[bench.scores(theirs)],
+    with pytest.raises(
+        ValueError, match=r"`good` must be computed with the same files .*/a\.parquet and .*/b\.par"
+    ):
+        read(a="good|enc:v|hash:0a1b", b="good|enc:v|hash:2c3d")
+    found = read(
+        a="good|enc:v|hash:0a1b", c="good|enc:v|hash:0a1b", d="good|enc:v|hash:2c|ref:mean"
     )
+    assert found.metrics == ["a/good", "c/good", "d/good"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "metrics"),
+    [
+        ({"good": "coverage@minilm", "poor": "cut@runs/news"}, [], {"length"}),
+        ({"poor": "cut@runs/news"}, ["--metrics", "cut@runs/news"], {"cut@runs/news"}),
+        (
+            {"document_id": "doc", "system_id": "model", "good": "score"},
+            ["--columns", "document_id=doc,system_id=model", "--columns", "mine=score"],
+            {"mine", "poor", "length"},
+        ),
+    ],
+    ids=["about the rows", "about the rows, named", "renamed"],
+)
+def test_columns_that_are_metrics(bench, names, options, metrics):
+    status, _, _ = bench.correlate(*options, scores=[bench.scores(bench.rows.rename(names))])
     assert status == 0
-    assert set(bench.table()["metric"]) == {"mine", "poor", "length"}
-
-
-def test_texts_are_shown_with_disagreements(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate("--corpus", str(corpus), scores=[str(folder)])
-    rows = bench.table("disagreements")
-    assert rows.height == 20
-    assert rows["candidate"].null_count() == 0
-    row = rows.row(0, named=True)
-    assert row["reference"] == f"cats sat on {row['document_id']}"
-    assert row["source"] == f"the source of {row['document_id']}"
-    assert row["gap"] == pytest.approx(row["score_rank"] - row["rating_rank"])
+    assert set(bench.table()["metric"]) == metrics
 
 
 def test_numbers_in_text_and_gaps():
-    frame = pl.DataFrame(
-        {
-            "document_id": ["a", "b", "c"],
-            "system_id": ["s"] * 3,
-            "x": [" 1.5", "", "nan"],
-            "y": [True, False, None],
-            "z": ["p", "q", None],
-        }
-    )
+    columns = {"x": [" 1.5", "", "nan"], "y": [True, False, None], "z": ["p", "q", None]}
+    frame = pl.DataFrame({"document_id": ["a", "b", "c"], "system_id": "s", **columns})
     found = number_columns(frame, ["x", "y", "z"], "here")
     assert found["x"].to_list() == [1.5, None, None]
     assert found["y"].to_list() == [1.0, 0.0, None]
@@ -212,35 +152,27 @@ def test_numbers_in_text_and_gaps():
 @pytest.mark.parametrize("cells", [["12.3%", "45 %"], ["0,12", "3,4"], ["1,234", "2,345"]])
 def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, cells):
     path = tmp_path / "table.csv"
-    pl.DataFrame(
-        {
-            "document_id": ["a", "b"],
-            "system_id": ["s"] * 2,
-            "x": cells,
-            "y": [1, 2],
-            "z": ["p", "q"],
-        }
-    ).write_csv(path)
-    scores = read_scores([find_scores(str(path))], pl.read_csv(path).select(KEYS), columns={})
+    columns = {"x": cells, "y": [1, 2], "z": ["p", "q"]}
+    frame = pl.DataFrame({"document_id": ["a", "b"], "system_id": "s", **columns})
+    frame.write_csv(path)
+    scores = read_scores([find_scores(str(path))], frame.select(KEYS), columns={})
     ratings = read_ratings(str(path), columns={})
     for found in (scores, ratings):
         (note,) = [note for note in found.notes if "is left out" in note]
-        assert note.startswith(
-            f"Column `x` of {path} is left out because its cells are not numbers: "
-        )
-        assert cells[0] in note
-    assert scores.metrics == ["y"]
-    assert ratings.aspects == ["y"]
-    pl.read_csv(path).drop("y").write_csv(path)
+        said = f"Column `x` of {path} is left out because its cells are not numbers: {cells[0]!r}"
+        assert note.startswith(said)
+    assert scores.metrics == ratings.aspects == ["y"]
+    frame.drop("y").write_csv(path)
     with pytest.raises(
-        ValueError, match=r"besides the keys, got x .*\. Column `x` of .* write them as 1234\.5"
+        ValueError, match=r"the keys, got x .*\. Column `x` of .* write them as 1234"
     ):
         read_ratings(str(path), columns={})
 
 
-@pytest.mark.parametrize("separator", [";", "\t"])
-@pytest.mark.parametrize("name", ["ratings.csv", "ratings.tsv", "ratings.csv.gz"])
-def test_ratings_separated_otherwise_are_the_same(tmp_path, separator, name):
+@pytest.mark.parametrize(
+    ("name", "separator"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t"), ("a.csv.gz", ";")]
+)
+def test_ratings_separated_otherwise_are_the_same(tmp_path, name, separator):
     frame = pl.DataFrame({"document_id": ["a", "b; c"], "system_id": ["s", "t"], "x": [1.5, 2]})
     text = frame.write_csv(separator=separator).encode()
     path = tmp_path / name
@@ -248,14 +180,6 @@ def test_ratings_separated_otherwise_are_the_same(tmp_path, separator, name):
     found = read_ratings(str(path), columns={})
     assert found.aspects == ["x"]
     assert found.frame.select(frame.columns).sort("document_id").rows() == frame.rows()
-
-
-def test_files_of_one_input_with_two_separators_rejected(tmp_path):
-    frame = pl.DataFrame({"document_id": ["a"], "system_id": ["s"], "x": [1.5]})
-    for name, separator in (("a.csv", ","), ("b.csv", ";")):
-        frame.write_csv(tmp_path / name, separator=separator)
-    with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
-        read_ratings(str(tmp_path / "*.csv"), columns={})
 
 
 def test_name_with_signs_of_a_pattern_names_one_file(bench):
@@ -267,19 +191,6 @@ def test_metric_is_chosen_by_column_or_full_name(bench):
     paths = [bench.scores(name=f"{name}.parquet") for name in ("one", "two")]
     bench.correlate("--metrics", "good,two/poor", scores=paths)
     assert set(bench.table()["metric"]) == {"one/good", "two/good", "two/poor"}
-
-
-def test_lengths_come_from_the_texts(bench, run_folder):
-    folder, corpus = run_folder
-    bench.correlate(scores=[str(folder)])
-    coefficient = "partial_pearson"
-    wanted = {"metric": "rouge1_r", "level": "global", "coefficient": coefficient}
-    expected = bench.table(**wanted)["value"][0]
-    _, out, _ = bench.correlate(
-        *("--fresh", "--corpus", str(corpus), "--metrics", "rouge1_r"), scores=[str(folder)]
-    )
-    assert bench.table(**wanted)["value"][0] == pytest.approx(expected, abs=1e-12)
-    assert "words of the candidates" in out
 
 
 def test_columns_called_like_patterns_are_columns(bench):

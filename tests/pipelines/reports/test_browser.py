@@ -29,7 +29,7 @@ def report(result, tmp_path_factory):
     """Address of the page on disk."""
     folder = tmp_path_factory.mktemp("report")
     file = folder / "report.html"
-    file.write_text(render_report(result, folder), encoding="utf-8")
+    file.write_text(render_report(result), encoding="utf-8")
     return file.as_uri()
 
 
@@ -43,7 +43,7 @@ def opened(page, report):
 def open_changed(page, result, folder, **tables):
     """Open the page of a result with other tables."""
     file = folder / "report.html"
-    file.write_text(render_report(dataclasses.replace(result, **tables), folder), encoding="utf-8")
+    file.write_text(render_report(dataclasses.replace(result, **tables)), encoding="utf-8")
     page.goto(file.as_uri())
     page.wait_for_selector(DRAWN)
 
@@ -225,16 +225,6 @@ def test_numbers_are_faint_where_the_test_finds_nothing(opened):
     assert not note.is_visible()  # tested, and nothing found
     level_control(opened, "Global").check()
     assert note.inner_text().startswith("This test was not made for global, relevance, pearson")
-
-
-def test_reference_and_source_open_in_place(opened):
-    unfold(opened, "Where the metric and people disagree")
-    item = opened.locator(".panel.is-chosen .disagreements li").first
-    assert "source </script>" not in item.inner_text()
-    item.get_by_role("link", name="Reference and source").click()
-    assert "source </script>" in item.inner_text()
-    item.get_by_role("link", name="Reference and source").click()
-    assert "source </script>" not in item.inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
