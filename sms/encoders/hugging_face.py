@@ -1,7 +1,4 @@
-"""Models of the transformers library: from a folder or a hub id to an encoder.
-
-Not here: models in sentence-transformers' layout, which say how they pool (`sentence_transformer`).
-"""
+"""Models of the transformers library: from a folder or a hub id to an encoder."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ from safetensors import SafetensorError, safe_open
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, Pooling
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice
-from sms.encoders.linear import speed_up
-from sms.encoders.packed_model import PackedModel, PackedShape
-from sms.encoders.padded_model import PaddedModel
+from sms.encoders.layers import LayerChoice, speed_up
+from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
 from sms.encoders.pieces import PieceCutter, read_marks_as_letters
 from sms.file_hashes import hash_of_files
 
@@ -151,7 +146,7 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     return tokenizer
 
 
-def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401
     """Load a model, of an encoder and decoder the encoder; otherwise as `load_pretrained`."""
     model = load_pretrained(folder, "AutoModel", **settings)
     return model.get_encoder() if model.config.is_encoder_decoder else model
@@ -184,9 +179,7 @@ def load_pretrained(
     import transformers
 
     config = load_config(folder)
-    for name, value in settings.items():
-        if hasattr(config, name):
-            setattr(config, name, value)
+    config.update({name: value for name, value in settings.items() if hasattr(config, name)})
     with without_chatter():
         model, report = _tried(
             lambda: getattr(transformers, auto_class).from_pretrained(
@@ -241,9 +234,10 @@ def token_model(
 
 def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
     """Return how many tokens a model reads, special ones included."""
-    shape = PackedShape.read(config.to_dict())
-    limit = shape.max_tokens if shape else _SANE_LENGTH
-    if shape is None and (n_positions := getattr(config, "max_position_embeddings", None)):
+    limit = _SANE_LENGTH
+    if (shape := PackedShape.read(config.to_dict())) is not None:
+        limit = shape.max_tokens
+    elif n_positions := getattr(config, "max_position_embeddings", None):
         # the relatives of RoBERTa, whose padding is token 1, number positions from 2
         limit = n_positions - 2 * (getattr(config, "pad_token_id", None) == 1)
     return int(min(limit, tokenizer.model_max_length, _SANE_LENGTH))

@@ -40,14 +40,10 @@ class Option:
 
     def check(self, kind: str, value: str) -> None:
         """Raise `ValueError` if an encoder of that kind cannot have this value."""
-        if value and (
-            not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
-        ):
-            return
-        rule = f"one of {', '.join(self.choices)}" if value else "a value"
-        near = difflib.get_close_matches(value, self.choices, n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}")
+        can_be = not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
+        if not value or not can_be:
+            rule = f"one of {', '.join(self.choices)}" if value else "a value"
+            raise ValueError(f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +141,7 @@ ENCODERS = _read_kinds()
 def parse_spec(spec: str) -> EncoderSpec:
     """Read a specification and check all of it that can be checked without loading.
 
-    Raises `ValueError` if the kind, an option or a value is unknown (naming the nearest), or a path
-    or an option is missing or superfluous.
+    Raises `ValueError` if something is unknown, missing or superfluous.
 
     Examples
     --------
@@ -163,10 +158,7 @@ def parse_spec(spec: str) -> EncoderSpec:
 
 
 def find_kind(kind: str) -> EncoderKind:
-    """Return the kind of that name.
-
-    Raises `ValueError` if there is none, naming the nearest.
-    """
+    """Return the kind of that name, or raise `ValueError`, naming the nearest."""
     if kind not in ENCODERS:
         near = difflib.get_close_matches(kind, ENCODERS, n=1)
         hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"

@@ -18,7 +18,7 @@ import torch
 from sms.encoders import CannotSplit, EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import (
     PROBE,
@@ -33,7 +33,6 @@ from sms.encoders.hugging_face import (
 )
 from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
-from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
 
 logger = logging.getLogger(__name__)
@@ -45,11 +44,8 @@ PROBE_ATOL = 1e-5
 """How far this project's vectors may be from the library's before those are taken."""
 
 
-class LibraryEncoder(ContextualEncoder):
-    """Sentence vectors by the library's `encode`, sentences of about one length together.
-
-    The library cuts what is too long for the model.
-    """
+class LibraryEncoder(SentenceEncoder):
+    """Sentence vectors by the library's `encode`, which cuts what is too long for the model."""
 
     def __init__(
         self,
@@ -60,14 +56,13 @@ class LibraryEncoder(ContextualEncoder):
         machine: Machine,
     ) -> None:
         super().__init__(
+            Batches(BATCH_TOKENS[machine.device.type]),
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
-            has_words=False,
             dimension=model.encode(PROBE, show_progress_bar=False).size,
         )
         self._model = model.to(machine.device, machine.dtype)
         self._limit = model.max_seq_length or np.inf
-        self._batches = Batches(BATCH_TOKENS[machine.device.type])
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
 
@@ -89,38 +84,30 @@ class LibraryEncoder(ContextualEncoder):
         n_bytes = np.array([len(sentence.encode()) for sentence in texts.sentences])
         long = np.flatnonzero(n_bytes + _MOST_SPECIAL > self._limit)
         is_cut = np.zeros(n_bytes.size, dtype=bool)
-        is_cut[long] = self._lengths(texts, long) > self._limit
+        is_cut[long] = self._lengths([texts.sentences[k] for k in long], long) > self._limit
         return is_cut
 
-    def vectors_of(
-        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Encode some sentences of a batch, longest first."""
-        lengths = np.minimum(self._lengths(texts, wanted), self._limit).astype(np.int64)
-        self.counts["tokens"] += int(lengths.sum())
-        vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
-
-        def compute(batch: np.ndarray) -> None:
-            encoded = self._model.encode(
-                [texts.sentences[k] for k in wanted[batch].tolist()],
-                batch_size=batch.size,
-                convert_to_tensor=True,
-                show_progress_bar=False,
-            )
-            vectors[batch] = encoded.float().cpu().numpy()
-
-        self._batches.run(lengths, compute)
-        return np.empty((0, self.dimension), dtype=np.float32), vectors
-
-    def _lengths(self, texts: SegmentedTexts, wanted: np.ndarray) -> np.ndarray:
-        """Return the tokens of some sentences, uncut."""
+    def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return some sentences as they stand, and their tokens that are read."""
         sentences = [texts.sentences[k] for k in wanted.tolist()]
+        lengths = np.minimum(self._lengths(sentences, wanted), self._limit)
+        return sentences, np.maximum(lengths, 1).astype(np.int64)
+
+    def embed(self, inputs: list[Any]) -> np.ndarray:
+        """Return a vector for each sentence."""
+        encoded = self._model.encode(
+            inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False
+        )
+        return encoded.float().cpu().numpy()
+
+    def _lengths(self, sentences: list[str], numbers: np.ndarray) -> np.ndarray:
+        """Return the tokens of some sentences, uncut."""
         if self._tokenizer is None:
             # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         lengths = np.array([-1 if row is None else len(row) for row in self._pieces(sentences)])
         if (lengths < 0).any():
-            raise CannotSplit(wanted[lengths < 0])
+            raise CannotSplit(numbers[lengths < 0])
         return lengths.astype(np.int64)
 
     def _pieces(self, texts: list[str], **options: bool) -> list[list[int] | None]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, linear, packed_model
+from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, layers, packed_model
 from sms.encoders.bert import BertEncoder, Pooling, load_minilm, minilm_folder
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
@@ -156,7 +156,7 @@ def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
 
 
 def test_linear_layers_without_onednn_give_the_same(together, segmented, monkeypatch):
-    monkeypatch.setattr(linear, "has_onednn", lambda weight: False)
+    monkeypatch.setattr(layers, "has_onednn", lambda weight: False)
     found = load_minilm(runtime=CPU).encode(segmented)
     np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=ATOL)
     np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=WORD_ATOL)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sms import score_texts
-from sms.encoders import EncodedSentences, EncoderRuntime, elmo
-from sms.encoders.elmo import ElmoEncoder, load_elmo
+from sms.encoders import EncodedSentences, EncoderRuntime, tf_hub
+from sms.encoders.tf_hub import ElmoEncoder, load_elmo
 from sms.text import Segmenter
 
 ATOL = 2e-6
@@ -135,7 +135,7 @@ def test_pooled_is_over_all_words(pooling, pool, saved, plain):
 
 @pytest.mark.parametrize("budget", [7, 1024])
 def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
-    monkeypatch.setattr(elmo, "BATCH_WORDS", budget)
+    monkeypatch.setattr(tf_hub, "ELMO_BATCH_WORDS", budget)
     together = word_vectors(load(saved), TEXTS)
     for text, vectors in zip(TEXTS, together, strict=True):
         (alone,) = word_vectors(load(saved), [text])
@@ -144,7 +144,7 @@ def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
 
 @pytest.mark.parametrize(("pooling", "pool"), [("mean", np.mean), ("max", np.max)])
 def test_long_sentence_is_read_in_windows(pooling, pool, saved, plain, monkeypatch):
-    monkeypatch.setattr(elmo, "BATCH_WORDS", 3)
+    monkeypatch.setattr(tf_hub, "ELMO_BATCH_WORDS", 3)
     words = ["red", "green", "blue", "black", "white", "brown", "grey", "pink"]
     expected = np.concatenate([plain(words[at : at + 3])["elmo"] for at in (0, 3, 6)])
     encoded, (long, _) = encode(load(saved, pooling=pooling), [" ".join(words), "dogs barked"])

@@ -16,8 +16,7 @@ import torch
 from sms.encoders import EncoderRuntime, hugging_face
 from sms.encoders.bert import load_minilm, minilm_folder
 from sms.encoders.hugging_face import hash_of_model, load_hf, longest_sequence
-from sms.encoders.packed_model import PackedModel
-from sms.encoders.padded_model import PaddedModel
+from sms.encoders.packed_model import PackedModel, PaddedModel
 from sms.text import SegmentedTexts, word_spans
 from tests.sms.encoders.conftest import cut_as_they_are, word_vectors
 

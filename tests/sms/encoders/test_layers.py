@@ -7,9 +7,8 @@ import re
 import pytest
 import torch
 
-from sms.encoders.layers import LayerChoice
-from sms.encoders.linear import Linear, has_onednn, speed_up
-from sms.encoders.recent import Recent
+from sms.encoders.layers import LayerChoice, Linear, has_onednn, speed_up
+from sms.encoders.vector_cache import Recent
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from sms import score_texts
-from sms.encoders import EncoderRuntime, use
+from sms.encoders import EncoderRuntime, tf_hub
 from sms.encoders.registry import load_encoder
-from sms.encoders.use import UseEncoder, load_use
+from sms.encoders.tf_hub import UseEncoder, load_use
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
 
@@ -135,7 +135,7 @@ def test_vectors_match_the_plain_call(form, saved, tf):
 
 @pytest.mark.parametrize("budget", [1, 4096])
 def test_vectors_do_not_depend_on_neighbours(budget, saved, monkeypatch):
-    monkeypatch.setattr(use, "BATCH_WORDS", budget)
+    monkeypatch.setattr(tf_hub, "USE_BATCH_WORDS", budget)
     together = pooled(load(saved["callable"]), SENTENCES)
     for sentence, vector in zip(SENTENCES, together, strict=True):
         alone = pooled(load(saved["callable"]), [sentence])
