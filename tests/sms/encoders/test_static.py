@@ -132,7 +132,7 @@ def test_damaged_file_rejected(file_format, content, message, tmp_path):
 
 
 def test_missing_file_rejected():
-    with pytest.raises(ValueError, match="no vector file at `none`; .* after `fasttext:`"):
+    with pytest.raises(ValueError, match=r"no vector file at `none`; .* after `fasttext:`"):
         load_encoder("fasttext:none")
 
 
