@@ -2,8 +2,6 @@
 
 Sentences are cut into word pieces (`pieces`), sorted by length and encoded in blocks of about as
 many tokens, each sentence alone; a sentence longer than the model's limit is encoded in windows.
-
-Not here: loading, except of the packaged model (`hugging_face`, `sentence_transformer`).
 """
 
 from __future__ import annotations

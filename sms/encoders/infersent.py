@@ -56,11 +56,9 @@ class InferSentEncoder(SentenceEncoder):
             content_hash=content_hash,
             dimension=2 * lstm.hidden_size,
         )
-        self._lstm = lstm.to(device).eval()
+        self._lstm, self._device = lstm.to(device).eval(), device
         self._lstm.flatten_parameters()
-        self._device = device
-        self._table = table
-        self._vectors = torch.from_numpy(table.vectors)
+        self._table, self._vectors = table, torch.from_numpy(table.vectors)
         self._version = version
         self._tokenizer = NLTKWordTokenizer()
 
@@ -101,12 +99,9 @@ class InferSentEncoder(SentenceEncoder):
 def load_infersent(
     path: str, *, runtime: EncoderRuntime, vectors: str, version: str = "1"
 ) -> InferSentEncoder:
-    """Load InferSent from a state dict, as `infersent1.pkl`.
+    """Load InferSent from a state dict, as `infersent1.pkl`; nothing in the file is executed.
 
-    Nothing in a pickled file is executed. `vectors` is the path of the word vectors it was trained
-    with, a GloVe or fastText text file. Raises `ValueError` if a file is missing, damaged or of
-    another kind, the word vectors have not the width that the model reads, or a GPU is asked for
-    and absent.
+    `vectors` is the path of the word vectors it was trained with, a GloVe or fastText text file.
     """
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()

@@ -117,10 +117,7 @@ class PieceCutter:
         return self._by_sentence(texts, wanted)
 
     def known_words(self, texts: SegmentedTexts, max_pieces: int) -> np.ndarray:
-        """Tell which words of the vocabulary have no unknown piece, bool, (n_words,).
-
-        Where whole sentences are cut, this goes by each word alone.
-        """
+        """Tell which words of the vocabulary have no unknown piece, each alone; bool, (n_words,)."""
         if not self.has_unknown:
             return np.ones(len(texts.vocabulary.words), dtype=bool)
         pieces = self._pieces_of_words(texts, max_pieces)
@@ -171,10 +168,8 @@ class PieceCutter:
         return encoded
 
     def _n_unknown(self, encoding: Encoding | None) -> int:
-        """Count the pieces that stand for what is unknown."""
-        if encoding is None or self._unknown is None:
-            return 0
-        return encoding.ids.count(self._unknown)
+        is_any = encoding is not None and self._unknown is not None
+        return encoding.ids.count(self._unknown) if is_any else 0
 
     @functools.cached_property
     def _normalising(self) -> Tokenizer:
@@ -204,10 +199,7 @@ class PieceCutter:
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
-    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on.
-
-    Of a tokeniser that went through `read_marks_as_letters`, in this process or another.
-    """
+    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
     tokenizer.encode_special_tokens = True  # a copy from another process has forgotten it
     return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sms.encoders import EncoderRuntime
 from sms.naming import nearest
@@ -122,19 +122,17 @@ class EncoderSpec:
         return defaults | dict(self.options)
 
 
-def _read_kinds() -> dict[str, EncoderKind]:
-    tables = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
-    for kind, table in tables.items():
-        options = (
-            Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
-            for name, own in table.pop("options", {}).items()
-        )
-        vectors = tuple(table.pop("vectors"))
-        tables[kind] = EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
-    return tables
+def _kind(kind: str, table: dict[str, Any]) -> EncoderKind:
+    options = (
+        Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
+        for name, own in table.pop("options", {}).items()
+    )
+    vectors = tuple(table.pop("vectors"))
+    return EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
 
 
-ENCODERS = _read_kinds()
+_TABLES = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
+ENCODERS = {kind: _kind(kind, table) for kind, table in _TABLES.items()}
 """Every kind of encoder by name."""
 
 
@@ -171,8 +169,7 @@ def find_kind(kind: str) -> EncoderKind:
 def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None) -> Encoder:
     """Load an encoder by its specification, as `glove:vectors/glove.6B.300d.txt,pooling=max`.
 
-    Raises `ValueError` if the specification is wrong, or a file is missing or damaged, with its
-    path.
+    Raises `ValueError` if the specification is wrong, or a file is missing or damaged.
     """
     from sms.encoders.contextual import ContextualEncoder
 
