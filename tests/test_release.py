@@ -40,10 +40,6 @@ def test_every_requirement_is_pinned_within_its_bounds(extra):
         assert requirement.specifier, f"{requirement.name} has no bounds"
 
 
-def test_constraints_name_a_package_once():
-    assert len(PINS) == len(PAIRS)
-
-
 def test_changelog_begins_with_this_version_and_is_in_order():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = [Version(found) for found in re.findall(r"^## (\S+)", text, re.MULTILINE)]

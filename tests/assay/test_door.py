@@ -275,8 +275,6 @@ def test_numbers_of_numpy_and_any_iterable_are_settings():
     given = {"resamples": np.int64(7), "metrics": (name for name in ["a", "b"])}
     settings = CompareSettings(**given, confidence=np.float32(0.5))
     assert (settings.resamples, settings.metrics, settings.confidence) == (7, ("a", "b"), 0.5)
-    with pytest.raises(ValueError, match=r"`resamples` must be a whole number, got a DataFrame$"):
-        CompareSettings(resamples=pd.DataFrame(TEXTS))
 
 
 def test_a_run_is_given_as_its_path_is_and_has_tables(tmp_path):

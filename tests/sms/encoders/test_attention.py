@@ -63,7 +63,7 @@ def test_attention_matches_one_sequence_at_a_time(step, biased, monkeypatch):
         torch.testing.assert_close(found, expected, rtol=0, atol=ATOL)
 
 
-def test_few_calls_on_a_gpu_and_no_padding_on_a_cpu(monkeypatch):
+def test_few_calls_on_a_gpu(monkeypatch):
     lengths = np.sort(np.random.default_rng(0).integers(5, 61, 400))[::-1]
     places, real = [], F.scaled_dot_product_attention
 
@@ -73,9 +73,6 @@ def test_few_calls_on_a_gpu_and_no_padding_on_a_cpu(monkeypatch):
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
     qkv = torch.zeros(int(lengths.sum()), 3 * HEADS * WIDTH)
-    attention_of(CPU, HEADS, WIDTH, None)(lengths)(qkv, qkv[:, : HEADS * WIDTH].clone())
-    assert (len(places), sum(places)) == (len(np.unique(lengths)), lengths.sum())
-    places.clear()
     coarse = grouped_attention(lengths, machine=CPU, heads=HEADS, step=attention.GPU_STEP)
     coarse(qkv, qkv[:, : HEADS * WIDTH].clone())
     assert len(places) <= 4
@@ -110,22 +107,6 @@ def test_loading_an_encoder_brings_no_compiler():
 
 
 # Layers
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers", "width"),
-    [
-        ("last", (6,), 1),
-        ("first", (1,), 1),
-        ("all", (1, 2, 3, 4, 5, 6), 1),
-        ("mean:0..2", (0, 1, 2), 1),
-        ("mean:-2..-1", (5, 6), 1),
-        ("concat:-1,0,3", (6, 0, 3), 3),
-    ],
-)
-def test_choice_by_hand(text, numbers, width):
-    choice = LayerChoice.parse(text, 6)
-    assert (choice.numbers, choice.width, choice.highest) == (numbers, width, max(numbers))
 
 
 @pytest.mark.parametrize(

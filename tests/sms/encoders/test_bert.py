@@ -21,12 +21,8 @@ from tests.sms.encoders.conftest import cut_as_they_are as as_they_are
 
 ATOL = 2e-6
 """Of normalised vectors; both sides compute in float32, in another order."""
-NEIGHBOUR_ATOL = 1e-5
-"""The order of float32 sums may follow the number of rows that go through a layer together."""
-
-HALF_ATOL = 5e-3
-"""Of normalised vectors in bf16: what a processor makes of the same sentence among other neighbours
-(1e-3 seen with AMX, 0 without) or another processor of it (2e-3)."""
+HALF_ATOL = 2e-2
+"""Of normalised vectors in bf16."""
 
 CPU = EncoderRuntime(device="cpu")
 SENTENCES = [
@@ -127,17 +123,6 @@ def test_long_sentence_is_not_cut(sentence, encoder):
 # A sentence's vectors are its own
 
 
-def assert_same_vectors(
-    found: EncodedSentences, k: int, expected: EncodedSentences, at: int
-) -> None:
-    for ours, theirs in (
-        (word_vectors(found, k), word_vectors(expected, at)),
-        (found.pooled[k], expected.pooled[at]),
-        (found.sentence_points[k], expected.sentence_points[at]),
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEIGHBOUR_ATOL)
-
-
 def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
     n_threads = torch.get_num_threads()
     try:
@@ -156,7 +141,7 @@ def test_linear_layers_without_onednn_give_the_same(precision, together, segment
         monkeypatch.setattr(layers, "has_onednn", lambda weight: False)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
-    found, atol = encoder.encode(segmented), {"fp32": ATOL, "bf16": 2e-2}[precision]
+    found, atol = encoder.encode(segmented), {"fp32": ATOL, "bf16": HALF_ATOL}[precision]
     np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=atol)
 
 
@@ -212,26 +197,12 @@ def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_keeps_the_order_of_similarities(precision, together, segmented):
-    from scipy.stats import kendalltau
-
-    runtime = EncoderRuntime(device="cpu", precision=precision)
-    encoder = load_minilm(runtime=runtime)
+def test_half_precision_gives_about_the_same(precision, together, segmented):
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
     assert encoder.signature.endswith(f"|precision:{precision}")
     found = encoder.encode(segmented)
-    upper = np.triu_indices(len(SENTENCES), 1)
-    for name in ("pooled", "sentence_points"):
-        ours, theirs = (normalised(getattr(e, name)) for e in (found, together))
-        assert kendalltau((ours @ ours.T)[upper], (theirs @ theirs.T)[upper]).statistic > 0.98
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=HALF_ATOL)
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
-    alone = load_minilm(runtime=runtime)
-    for number in (0, 4, 19):
-        vector = alone.encode(as_they_are(SENTENCES[number : number + 1])).pooled[0]
-        np.testing.assert_allclose(vector, found.pooled[number], rtol=0, atol=HALF_ATOL)
-
-
-def normalised(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def test_device_and_number_format(monkeypatch):
@@ -263,7 +234,8 @@ def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
     segmenter = Segmenter()
     for k, sentence in enumerate(SENTENCES[:6]):
         found = encoder.encode(segmenter.segment(pa.array([sentence])))
-        assert_same_vectors(found, 0, together, k)
+        np.testing.assert_array_equal(word_vectors(found, 0), word_vectors(together, k))
+        np.testing.assert_array_equal(found.pooled[0], together.pooled[k])
 
 
 # The cache
@@ -273,10 +245,8 @@ def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     encoder.encode(as_they_are(SENTENCES[5:]))
     first = encoder.state()
     assert (first["tokens"] > 0, first["sentences"], first["cached"]) == (True, 15, 0)
-    found = encoder.encode(segmented)
-    for k in range(len(SENTENCES)):
-        assert_same_vectors(found, k, together, k)
-    encoder.encode(segmented)
+    for _ in range(2):
+        assert_equal_bits(encoder.encode(segmented), together)
     second = encoder.state()
     assert second.pop("tokens") > first["tokens"]
     assert second.pop("words") == first["words"] + 2 * together.n_kept.sum()
@@ -350,9 +320,6 @@ def test_compatibility_forms_have_the_vectors_of_plain_letters(odd, plain):
     found, expected = (encode_words(f"The {word} works")[0] for word in (odd, plain))
     np.testing.assert_array_equal(found.word_points, expected.word_points)
     np.testing.assert_array_equal(found.pooled, expected.pooled)
-
-
-def test_known_words_are_cut_as_they_stand():
-    """`™` and the ligature fi are pieces of the vocabulary; their plain forms are others."""
-    found, plain = (encode_words(text)[0] for text in ("™ ﬁne", "TM fine"))
-    assert np.abs(found.pooled - plain.pooled).max() > 0.01
+    # `™` and the ligature fi are pieces of the vocabulary; their plain forms are others
+    found, expected = (encode_words(text)[0] for text in ("™ ﬁne", "TM fine"))
+    assert np.abs(found.pooled - expected.pooled).max() > 0.01

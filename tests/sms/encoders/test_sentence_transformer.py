@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder
 from sms.encoders.registry import load_encoder
-from sms.encoders.sentence_transformer import LibraryEncoder, _load, load_st
+from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 
 ATOL = 2e-6
 CPU = EncoderRuntime(device="cpu")
@@ -109,20 +108,6 @@ def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
         assert encoder.state()["truncated"] == 2
         np.testing.assert_allclose(encoded.pooled, expected(folder, sentences), rtol=0, atol=ATOL)
     assert encoder.counts["from_disk"] == len(sentences)
-
-
-@pytest.mark.slow
-def test_published_weights_read_marks_as_letters(as_they_are):
-    source = Path(os.environ.get("ASSAY_WEIGHTS", "weights")) / "all-mpnet-base-v2"
-    if not source.is_dir():
-        pytest.skip(f"no weights at {source}; set ASSAY_WEIGHTS to the folder that has them")
-    texts = ["A <mask> cat [UNK] <pad> sat.", "A < mask > cat [ UNK ] < pad > sat."]
-    own = load_st(str(source), runtime=CPU)
-    assert isinstance(own, BertEncoder)
-    np.testing.assert_allclose(*own.encode(as_they_are(texts)).pooled, rtol=0, atol=ATOL)
-    marked = ["A </s> cat.", *texts]
-    vectors = _load(source).encode([*marked, "A < / s > cat."])
-    np.testing.assert_allclose(vectors[:2], vectors[[3, 2]], rtol=0, atol=ATOL)
 
 
 def test_damaged_module_list_rejected(tiny_model, tmp_path):

@@ -254,18 +254,3 @@ def test_process_that_dies_while_it_writes_leaves_no_table(shared, tmp_path, mon
             shared()
     assert not list(tmp_path.glob("cache/vectors/*/*"))
     assert shared().rows_of(["dog"]).tolist() == [1]
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("file_format", "name", "size"),
-    [
-        ("glove", "glove.50d.2987.txt", "2987x50"),
-        ("word2vec", "word2vec.10d.2747.bin", "2747x10"),
-        ("fasttext", "fasttext.10d.1762.vec", "1762x10"),
-    ],
-)
-def test_real_file_loads(file_format, name, size, data_dir):
-    if not (data_dir / name).is_file():
-        pytest.skip(f"no file at {data_dir / name}")
-    assert f"-{size}|" in load_encoder(f"{file_format}:{data_dir / name}").signature

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -97,46 +93,6 @@ def test_folder_that_cannot_be_made_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="must be a folder that can be written to, got"):
         cache(tmp_path / "file")
-
-
-# Processes
-
-WRITER = """
-import sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-from tests.sms.encoders.test_vector_cache import cache, fill
-ours = cache(Path({folder!r}))
-print("ready", flush=True)
-for start in range({start}, {stop}, 20):
-    fill(ours, range(start, start + 20))
-"""
-
-
-def writer(folder: Path, start: int, stop: int) -> subprocess.Popen:
-    root = Path(__file__).resolve().parents[3]
-    code = WRITER.format(path=[str(root)], folder=str(folder), start=start, stop=stop)
-    command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-@pytest.mark.slow
-def test_processes_share_a_folder_and_may_be_killed(tmp_path):
-    with writer(tmp_path, 0, 1_000_000) as killed:
-        time.sleep(0.03)
-        killed.send_signal(signal.SIGKILL)
-    assert len(read(cache(tmp_path), range(4000))) % 20 == 0  # whole batches
-    with writer(tmp_path, 0, 400) as one, writer(tmp_path, 200, 600) as other:
-        seen: set[int] = set()
-        while one.poll() is None or other.poll() is None:
-            found = read(cache(tmp_path), range(600))
-            assert found >= seen
-            seen = found
-            time.sleep(0.01)
-    assert one.returncode == other.returncode == 0
-    assert read(cache(tmp_path), range(600)) == set(range(600))
 
 
 # Encoders
