@@ -135,7 +135,7 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
             f"`{folder}` must hold a tokenizer ({', '.join(_TOKENIZER_FILES)}), got none; "
             "download the model again"
         )
-    tokenizer = _tried(
+    tokenizer = tried(
         lambda: AutoTokenizer.from_pretrained(folder, local_files_only=True),
         f"`{folder}` must hold a tokenizer that transformers can load",
     )
@@ -158,7 +158,7 @@ def load_config(folder: Path) -> Any:  # noqa: ANN401
 
     if not (folder / "config.json").is_file():
         raise ValueError(f"{_LOADABLE.format(folder)}, got no config.json; check the path")
-    return _tried(
+    return tried(
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
         _LOADABLE.format(folder),
     )
@@ -181,7 +181,7 @@ def load_pretrained(
     config = load_config(folder)
     config.update({name: value for name, value in settings.items() if hasattr(config, name)})
     with without_chatter():
-        model, report = _tried(
+        model, report = tried(
             lambda: getattr(transformers, auto_class).from_pretrained(
                 folder,
                 config=config,
@@ -215,7 +215,7 @@ def token_model(
         ids = np.array(tokenizer(PROBE)["input_ids"], dtype=np.int64)
         return ids, PaddedModel(model, padding, layers, plain).states(ids, np.array([ids.size]))
 
-    ids, expected = _tried(
+    ids, expected = tried(
         probed, f"a {type(model).__name__} must give vectors from its tokeniser's pieces alone"
     )
     shape = PackedShape.read(model.config.to_dict())
@@ -261,7 +261,7 @@ def one_line(error: BaseException) -> str:
     return text[:200] or type(error).__name__
 
 
-def _tried(load: Callable[[], T], what: str) -> T:
+def tried(load: Callable[[], T], what: str) -> T:
     """Call into a library that may fail in any way on a damaged or strange model."""
     try:
         return load()

@@ -112,19 +112,16 @@ class PieceCutter:
         Where words are cut one by one, a word of more than `max_pieces` pieces is an unknown one,
         as the tokeniser itself makes it of runs of over 100 characters.
         """
-        if self._cuts_words(texts):
+        if self._is_word_local and texts.has_piece_words:
             return self._by_word(texts, wanted, max_pieces)
         return self._by_sentence(texts, wanted)
 
     def known_words(self, texts: SegmentedTexts, max_pieces: int) -> np.ndarray:
-        """Tell which words of the vocabulary have no unknown piece, each alone; bool, (n_words,)."""
+        """Tell which words of the vocabulary have no unknown piece, each alone; bool."""
         if not self.has_unknown:
             return np.ones(len(texts.vocabulary.words), dtype=bool)
         pieces = self._pieces_of_words(texts, max_pieces)
         return pieces.sums(pieces.values == self._unknown) == 0
-
-    def _cuts_words(self, texts: SegmentedTexts) -> bool:
-        return self._is_word_local and texts.has_piece_words
 
     def _by_word(
         self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int
@@ -150,7 +147,7 @@ class PieceCutter:
                 [_FAILED] if encoding is None else encoding.ids or self._filler * int(is_kept)
                 for encoding, is_kept in zip(self._encoded(words[n_seen:]), counts, strict=True)
             ]
-            if self._cuts_words(texts):
+            if self._is_word_local and texts.has_piece_words:
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
             pieces = pieces.and_rows(Ragged.from_rows([np.array(row) for row in fresh]))
             self._seen = words, pieces
@@ -261,10 +258,8 @@ def without_marks(
     encoded: Sequence[R | None], texts: Sequence[str], marks: AbstractSet[str]
 ) -> list[R | None]:
     """Put None in the place of a text that has one of the marks."""
-    return [
-        None if any(mark in text for mark in marks) else own
-        for own, text in zip(encoded, texts, strict=True)
-    ]
+    pairs = zip(encoded, texts, strict=True)
+    return [None if any(mark in text for mark in marks) else own for own, text in pairs]
 
 
 def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None:

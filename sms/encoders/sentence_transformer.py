@@ -27,8 +27,8 @@ from sms.encoders.hugging_face import (
     hash_of_model,
     longest_sequence,
     name_of,
-    one_line,
     token_model,
+    tried,
     without_chatter,
 )
 from sms.encoders.layers import LayerChoice
@@ -47,14 +47,7 @@ PROBE_ATOL = 1e-5
 class LibraryEncoder(SentenceEncoder):
     """Sentence vectors by the library's `encode`, which cuts what is too long for the model."""
 
-    def __init__(
-        self,
-        model: Any,  # noqa: ANN401  (the library's types are not read)
-        *,
-        name: str,
-        content_hash: str,
-        machine: Machine,
-    ) -> None:
+    def __init__(self, model: Any, *, name: str, content_hash: str, machine: Machine) -> None:  # noqa: ANN401
         super().__init__(
             Batches(BATCH_TOKENS[machine.device.type]),
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
@@ -131,17 +124,15 @@ def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncod
 def _load(folder: Path) -> Any:  # noqa: ANN401
     from sentence_transformers import SentenceTransformer
 
+    def loaded() -> Any:  # noqa: ANN401
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        model.encode(PROBE, show_progress_bar=False)
+        return model
+
     check_weights(folder)
-    try:
-        with without_chatter():
-            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-            model.encode(PROBE, show_progress_bar=False)
-    # a damaged or strange folder fails in every way there is
-    except Exception as error:
-        raise ValueError(
-            f"`{folder}` must hold a model that sentence-transformers can load and run, got "
-            f"{type(error).__name__}: {one_line(error)}"
-        ) from error
+    with without_chatter():
+        what = f"`{folder}` must hold a model that sentence-transformers can load and run"
+        model = tried(loaded, what)
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is not None and not marks_for(backend, _prompt_of(model)):
         model.tokenizer.split_special_tokens = True

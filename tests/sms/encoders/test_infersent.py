@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from sms import score_texts
 from sms.encoders import EncodedSentences, EncoderRuntime, infersent
 from sms.encoders.infersent import InferSentEncoder, load_infersent
 from sms.text import Segmenter
@@ -121,20 +120,6 @@ def test_sentence_without_known_words_does_not_count(model, vectors):
     assert encoded.weights[order].tolist() == [0, 2]  # `the` is a stop word
     assert encoded.pooled_weights[order].tolist() == [0, 3]
     assert not encoded.pooled[order[0]].any()
-
-
-def test_scores_by_hand(model, vectors):
-    scores = score_texts(
-        ["The cat sat.", "Unicorns gambol."],
-        ["the mat .", "The cat sat."],
-        encoders={"infersent": f"infersent:{model},vectors={vectors}"},
-        metrics=("cosine@infersent", "sms@infersent"),
-    ).to_pydict()
-    one, other = plain("<s> The cat sat . </s>"), plain("<s> the mat . </s>")
-    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-    assert scores["cosine@infersent"] == [pytest.approx(cosine, abs=ATOL), None]
-    distance = np.linalg.norm(one - other)
-    assert scores["sms@infersent"] == [pytest.approx(np.exp(-distance), abs=ATOL), None]
 
 
 def test_files_decide_the_hash_and_the_old_format_is_read(model, vectors, tmp_path):
