@@ -1,8 +1,8 @@
 """Every command gives on the example corpus the numbers that are kept in `same_numbers.json`.
 
 Where a change of numbers is meant: `python -m tests.test_same_numbers` writes the file anew, and
-the commit says what changed. To see which numbers differ, also on the data in `ASSAY_DATA`, write
-all of them with two states of the code:
+the commit says what changed. To see which numbers differ, write all of them with two states of the
+code:
 
     PYTHONPATH=OLD python tests/test_same_numbers.py BEFORE
     PYTHONPATH=NEW python tests/test_same_numbers.py AFTER
@@ -19,7 +19,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import shlex
 import sys
@@ -33,21 +32,19 @@ import polars as pl
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("ASSAY_DATA") or ROOT.parent / "shared" / "data")
 KEPT = Path(__file__).with_name("same_numbers.json")
 COMMANDS = tomllib.loads(KEPT.with_suffix(".toml").read_text("utf-8"))["command"]
 """Each has a `name`, a `line`, and perhaps files that it `reads` and what its `config` says."""
-QUICK = [command for command in COMMANDS if not command.get("needs_data")]
 RTOL = {"exact": 0.0, "statistics": 1e-9, "neural": 1e-5, "trained": 1e-3}
 """How far numbers of one code may differ between two machines, relative to their size. Training
 enlarges last bits: 8.5e-5 between two kinds of processor."""
-RTOL_OF = {command["name"]: RTOL[command.get("rtol", "statistics")] for command in QUICK}
+RTOL_OF = {command["name"]: RTOL[command.get("rtol", "statistics")] for command in COMMANDS}
 
 
 # The inputs
 
 
-def prepare(folder: Path, *, with_data: bool) -> None:
+def prepare(folder: Path) -> None:
     """Write what the commands read into an empty folder."""
     example = pl.read_ndjson(next(ROOT.glob("*/examples/quality_ladder.jsonl")))
     good = example.filter(pl.col("system_id") == "good")
@@ -73,25 +70,6 @@ def prepare(folder: Path, *, with_data: bool) -> None:
         lines.append(f"{item},old,new,{('old', 'new', 'new', 'tie', 'new')[i * i % 5]}")
         lines.append(f"{item},new,third,{('new', 'third')[i % 3 > 0]}")
     (folder / "judged.csv").write_text("\n".join(lines) + "\n")
-    if with_data:
-        _prepare_data(folder)
-
-
-def _prepare_data(folder: Path) -> None:
-    for part, n_documents in (("news", 25), ("few", 4)):
-        (folder / part).mkdir()
-        for vectors in ("*.txt", "*.bin", "*.vec"):
-            for path in DATA.glob(vectors):
-                (folder / part / path.name).symlink_to(path.resolve())
-        ids = pl.read_parquet(DATA / "summeval.parquet")["document_id"].unique(maintain_order=True)
-        for name in ("summeval", "summeval_ratings", "summeval_peer_scores"):
-            rows = pl.read_parquet(DATA / f"{name}.parquet")
-            kept = rows.filter(pl.col("document_id").is_in(ids[:n_documents].to_list()))
-            kept.write_parquet(folder / part / f"{name}.parquet")
-    papers = pl.read_parquet(DATA / "scitldr_pairs.parquet")
-    parts = [papers.filter(pl.col("split") == side).head(n)
-             for side, n in (("train", 120), ("dev", 30), ("test", 40))]  # fmt: skip
-    pl.concat(parts).write_parquet(folder / "papers.parquet")
 
 
 # What came out
@@ -192,11 +170,11 @@ def run(command: Mapping, folder: Path) -> dict[str, object]:
     return found
 
 
-def gather(*, with_data: bool) -> Iterator[tuple[str, dict[str, object]]]:
+def gather() -> Iterator[tuple[str, dict[str, object]]]:
     """Run the commands, one after the other: later ones read what earlier ones wrote."""
     with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder), with_data=with_data)
-        for command in COMMANDS if with_data else QUICK:
+        prepare(Path(folder))
+        for command in COMMANDS:
             yield command["name"], run(command, Path(folder))
 
 
@@ -232,8 +210,7 @@ def float_of(cell):
 
 
 def digests():
-    found = gather(with_data=False)
-    return {name: digest(values, is_exact=RTOL_OF[name] == 0) for name, values in found}
+    return {name: digest(values, is_exact=RTOL_OF[name] == 0) for name, values in gather()}
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +247,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         out = Path(sys.argv[1])
         out.mkdir(parents=True, exist_ok=True)
-        for name, values in gather(with_data=True):
+        for name, values in gather():
             text = json.dumps(values, indent=0, ensure_ascii=False)
             (out / f"{name}.json").write_text(text, encoding="utf-8")
     else:

@@ -70,7 +70,7 @@ class ContextualEncoder(ABC):
         signature: str,
         content_hash: str,
         dimension: int,
-        has_words: bool = True,
+        has_words: bool = False,
         pooling: str = "mean",
         unit: str = "sentence",
     ) -> None:
@@ -191,23 +191,7 @@ class ContextualEncoder(ABC):
 class SentenceEncoder(ContextualEncoder):
     """An encoder without word vectors; what makes a vector of a sentence is given to `embed`."""
 
-    def __init__(
-        self,
-        batches: Batches,
-        *,
-        signature: str,
-        content_hash: str,
-        dimension: int,
-        unit: str = "sentence",
-    ) -> None:
-        super().__init__(
-            signature=signature,
-            content_hash=content_hash,
-            dimension=dimension,
-            has_words=False,
-            unit=unit,
-        )
-        self._batches = batches
+    batches: Batches
 
     @abstractmethod
     def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -232,7 +216,7 @@ class SentenceEncoder(ContextualEncoder):
         def compute(batch: np.ndarray) -> None:
             vectors[filled[batch]] = self.embed([inputs[k] for k in filled[batch].tolist()])
 
-        self._batches.run(lengths[filled], compute)
+        self.batches.run(lengths[filled], compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
 

@@ -51,11 +51,11 @@ class InferSentEncoder(SentenceEncoder):
         device: torch.device,
     ) -> None:
         super().__init__(
-            Batches(BATCH_WORDS),
             signature=signature,
             content_hash=content_hash,
             dimension=2 * lstm.hidden_size,
         )
+        self.batches = Batches(BATCH_WORDS)
         self._lstm, self._device = lstm.to(device).eval(), device
         self._lstm.flatten_parameters()
         self._table, self._vectors = table, torch.from_numpy(table.vectors)

@@ -165,8 +165,9 @@ class PieceCutter:
         return encoded
 
     def _n_unknown(self, encoding: Encoding | None) -> int:
-        is_any = encoding is not None and self._unknown is not None
-        return encoding.ids.count(self._unknown) if is_any else 0
+        if encoding is None or self._unknown is None:
+            return 0
+        return encoding.ids.count(self._unknown)
 
     @functools.cached_property
     def _normalising(self) -> Tokenizer:

@@ -16,21 +16,11 @@ import pyarrow as pa
 import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
+from sms.encoders import hugging_face as hf
 from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
-from sms.encoders.hugging_face import (
-    PROBE,
-    check_weights,
-    find_folder,
-    hash_of_model,
-    longest_sequence,
-    name_of,
-    token_model,
-    tried,
-    without_chatter,
-)
 from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
 from sms.text import SegmentedTexts, Segmenter
@@ -49,11 +39,11 @@ class LibraryEncoder(SentenceEncoder):
 
     def __init__(self, model: Any, *, name: str, content_hash: str, machine: Machine) -> None:  # noqa: ANN401
         super().__init__(
-            Batches(BATCH_TOKENS[machine.device.type]),
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
-            dimension=model.encode(PROBE, show_progress_bar=False).size,
+            dimension=model.encode(hf.PROBE, show_progress_bar=False).size,
         )
+        self.batches = Batches(BATCH_TOKENS[machine.device.type])
         self._model = model.to(machine.device, machine.dtype)
         self._limit = model.max_seq_length or np.inf
         tokenizer = getattr(model, "tokenizer", None)
@@ -112,10 +102,10 @@ class LibraryEncoder(SentenceEncoder):
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
     """Load a sentence-transformers model from a folder or by its id on the hub."""
-    folder = find_folder(path, after="st:")
+    folder = hf.find_folder(path, after="st:")
     machine = Machine.choose(runtime)
     model = _load(folder)
-    name, content_hash = name_of(path), hash_of_model(folder)
+    name, content_hash = hf.name_of(path), hf.hash_of_model(folder)
     return _own_encoder(model, name, content_hash, machine) or LibraryEncoder(
         model, name=name, content_hash=content_hash, machine=machine
     )
@@ -126,13 +116,13 @@ def _load(folder: Path) -> Any:  # noqa: ANN401
 
     def loaded() -> Any:  # noqa: ANN401
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        model.encode(PROBE, show_progress_bar=False)
+        model.encode(hf.PROBE, show_progress_bar=False)
         return model
 
-    check_weights(folder)
-    with without_chatter():
+    hf.check_weights(folder)
+    with hf.without_chatter():
         what = f"`{folder}` must hold a model that sentence-transformers can load and run"
-        model = tried(loaded, what)
+        model = hf.tried(loaded, what)
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is not None and not marks_for(backend, _prompt_of(model)):
         model.tokenizer.split_special_tokens = True
@@ -156,12 +146,12 @@ def _own_encoder(
         return None
     transformer = model[0].auto_model
     tokenizer = copy.deepcopy(model.tokenizer)  # its cutting off is switched off below
-    longest = longest_sequence(transformer.config, tokenizer)
+    longest = hf.longest_sequence(transformer.config, tokenizer)
     layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
 
     def encoder(where: Machine) -> BertEncoder:
         return BertEncoder(
-            token_model(transformer, tokenizer, layers, where),
+            hf.token_model(transformer, tokenizer, layers, where),
             PieceCutter(tokenizer.backend_tokenizer),
             name=name,
             content_hash=content_hash,
@@ -171,8 +161,8 @@ def _own_encoder(
         )
 
     probe = encoder(Machine(torch.device("cpu"), "fp32"))
-    vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
-    expected = model.encode([PROBE], show_progress_bar=False)
+    vectors = probe.encode(Segmenter().segment(pa.array([hf.PROBE]))).pooled
+    expected = model.encode([hf.PROBE], show_progress_bar=False)
     if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
         return encoder(machine)
     logger.warning("%s: its own library gives other vectors; using that", name)

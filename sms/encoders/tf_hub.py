@@ -199,12 +199,12 @@ class UseEncoder(SentenceEncoder):
                 f"shape {vectors.shape}"
             )
         super().__init__(
-            model.batches(USE_BATCH_WORDS),
             signature=f"use-{model.name}|{'unit:text' if unit == 'text' else 'pool:mean'}",
             content_hash=model.content_hash,
             dimension=vectors.shape[1],
             unit=unit,
         )
+        self.batches = model.batches(USE_BATCH_WORDS)
         self._limit = self._words_read()
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:

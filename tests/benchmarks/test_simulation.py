@@ -36,24 +36,6 @@ def test_seconds_by_hand(cpu_seconds, machines, seconds):
 
 
 @pytest.mark.parametrize(
-    ("text_processes", "cores_per_worker", "overlaps", "seconds"),
-    [
-        (1, 1, False, 9.0),
-        (1, 4, False, 7.5),  # 4 + 2 / 4 + 3: text is one thread
-        (1, 4, True, 4.0),
-        (2, 4, True, 3.0),
-    ],
-)
-def test_text_is_one_thread_of_each_text_process(
-    text_processes, cores_per_worker, overlaps, seconds
-):
-    more = {"text_processes": text_processes, "overlaps": overlaps}
-    machines = Machines(n_workers=1, cores_per_worker=cores_per_worker, **more)
-    shard = ShardWork(n_rows=1, cpu_s=2.0, text_s=4.0, accelerator_s=3.0)
-    assert simulate([shard], machines).seconds == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
     ("machines", "work", "name"),
     [
         ({"hand_out_s": 0.5}, {"cpu_s": 1.0}, "driver"),
