@@ -43,7 +43,7 @@ class Memory:
     asked: Mapping[str, Any]
     """Our name to the name in `data`, or to a list of several, where it was given."""
 
-    def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
+    def score(self, own: dict[str, Any]) -> Any:
         """Score them as a run does, in a temporary folder if there is no `out`."""
         import pyarrow as pa
 
@@ -116,7 +116,7 @@ class Memory:
                 table[name] = self._cells(name, "keep")
         return pa.table(table)
 
-    def _cells(self, theirs: Any, ours: str) -> pa.Array:  # noqa: ANN401
+    def _cells(self, theirs: Any, ours: str) -> pa.Array:
         """Return the cells of one column, or of several as a list in each row."""
         if isinstance(theirs, str):
             if theirs not in self.columns:
@@ -129,7 +129,7 @@ class Memory:
         several = [self._cells(name, ours).to_pylist() for name in names]
         return _array(", ".join(names), [list(row) for row in zip(*several, strict=True)])
 
-    def _missing(self, theirs: Any, ours: str) -> ValueError:  # noqa: ANN401
+    def _missing(self, theirs: Any, ours: str) -> ValueError:
         remedy = f"`columns={{'{ours}': NAME}}`" if ours.endswith("_id") else f"`{ours}=`"
         names = ", ".join(self.columns) or "none"
         return ValueError(
@@ -184,13 +184,13 @@ def files_of(data: Rows) -> OneOrMore:
     return list(data)
 
 
-def _library_of(data: Any) -> str:  # noqa: ANN401
+def _library_of(data: Any) -> str:
     """Name the library that a table or column is of, "" for Python's own."""
     module = type(data).__module__.partition(".")[0]
     return module if module in _LIBRARIES else ""
 
 
-def _columns_of(table: Any, kind: str) -> dict[str, Any]:  # noqa: ANN401
+def _columns_of(table: Any, kind: str) -> dict[str, Any]:
     """Return the columns of a table of pandas, polars or Arrow, which must have different names."""
     names = table.schema.names if kind == "pyarrow" else list(map(str, table.columns))
     twice = [name for name, n in Counter(names).items() if n > 1]
@@ -225,14 +225,14 @@ def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any], columns: Mapping[s
     return _of_dicts(rows, columns)
 
 
-def _texts(series: Any) -> list[Any]:  # noqa: ANN401
+def _texts(series: Any) -> list[Any]:
     """Return a list of texts or a column of a table as a list, with None where one is missing."""
     if _library_of(series) not in ("", "datasets"):
         series = _array("candidate", series).to_pylist()
     return list(series)
 
 
-def _array(name: str, cells: Any) -> pa.Array:  # noqa: ANN401
+def _array(name: str, cells: Any) -> pa.Array:
     """Return cells as Arrow, null where one is None or NaN."""
     import pyarrow as pa
 
@@ -280,7 +280,7 @@ def _write(path: str, table: pa.Table, name: str = "data") -> None:
     write_whole(path, sink.getvalue())
 
 
-def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[str, str]) -> Any:  # noqa: ANN401
+def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[str, str]) -> Any:
     """Put scores to a table of any kind, and how each was computed, where there is room for it."""
     kind = _library_of(data)
     if kind == "pandas":

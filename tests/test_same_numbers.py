@@ -236,11 +236,7 @@ def test_numbers_are_those_that_are_kept(now, name):
 def test_every_value_has_a_key_of_its_own():
     assert dict(
         walk([{"metric": "sms", "value": 0.5, "n": 3}, {"metric": "sms", "n": 4}], "t")
-    ) == {
-        "t[sms].value": 0.5,
-        "t[sms].n": 3,
-        "t[sms~2].n": 4,
-    }
+    ) == {"t[sms].value": 0.5, "t[sms].n": 3, "t[sms~2].n": 4}
 
 
 if __name__ == "__main__":

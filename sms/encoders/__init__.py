@@ -129,7 +129,7 @@ class Planner(Protocol):
     unit: str
     """As that of the encoder."""
 
-    def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (private to the encoder)
+    def plan(self, texts: SegmentedTexts) -> Any:
         """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
 
 
@@ -140,7 +140,7 @@ class PlansAhead(Protocol):
     def planner(self) -> Planner | None:
         """Return what does it; None if it cannot be done ahead with these settings."""
 
-    def run(self, plan: Any) -> EncodedSentences:  # noqa: ANN401
+    def run(self, plan: Any) -> EncodedSentences:
         """Encode the sentences of a plan."""
 
 

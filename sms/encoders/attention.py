@@ -34,7 +34,7 @@ _PROBE_ATOL = 2e-2  # values of a normal distribution in half precision
 logger = logging.getLogger(__name__)
 
 
-def varlen_attn(*given: Any) -> Any:  # noqa: ANN401
+def varlen_attn(*given: Any) -> Any:
     """Call torch's function; importing it brings a compiler, which takes a second."""
     from torch.nn.attention import varlen
 

@@ -126,7 +126,7 @@ def check_weights(folder: Path) -> None:
             ) from error
 
 
-def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_tokenizer(folder: Path) -> Any:
     """Load a fast tokeniser; marks that stand in a text are letters to it."""
     from transformers import AutoTokenizer
 
@@ -146,13 +146,13 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     return tokenizer
 
 
-def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401
+def load_model(folder: Path, **settings: Any) -> Any:
     """Load a model, of an encoder and decoder the encoder; otherwise as `load_pretrained`."""
     model = load_pretrained(folder, "AutoModel", **settings)
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
-def load_config(folder: Path) -> Any:  # noqa: ANN401
+def load_config(folder: Path) -> Any:
     """Load the configuration of a model, and run no code that lies with it."""
     from transformers import AutoConfig
 
@@ -165,12 +165,8 @@ def load_config(folder: Path) -> Any:  # noqa: ANN401
 
 
 def load_pretrained(
-    folder: Path,
-    auto_class: str,
-    *,
-    dtype: torch.dtype = torch.float32,
-    **settings: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+    folder: Path, auto_class: str, *, dtype: torch.dtype = torch.float32, **settings: Any
+) -> Any:
     """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
 
     No code that lies with the model is run. Settings take the place of what its configuration says,
@@ -202,10 +198,7 @@ def load_pretrained(
 
 
 def token_model(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    layers: LayerChoice,
-    machine: Machine,
+    model: Any, tokenizer: Any, layers: LayerChoice, machine: Machine
 ) -> PackedModel | PaddedModel:
     """Choose the fastest exact forward pass: packed where it gives what the library gives."""
     padding = tokenizer.pad_token_id or 0
@@ -232,7 +225,7 @@ def token_model(
     return slow
 
 
-def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
+def longest_sequence(config: Any, tokenizer: Any) -> int:
     """Return how many tokens a model reads, special ones included."""
     limit = _SANE_LENGTH
     if (shape := PackedShape.read(config.to_dict())) is not None:

@@ -51,9 +51,7 @@ class InferSentEncoder(SentenceEncoder):
         device: torch.device,
     ) -> None:
         super().__init__(
-            signature=signature,
-            content_hash=content_hash,
-            dimension=2 * lstm.hidden_size,
+            signature=signature, content_hash=content_hash, dimension=2 * lstm.hidden_size
         )
         self.batches = Batches(BATCH_WORDS)
         self._lstm, self._device = lstm.to(device).eval(), device

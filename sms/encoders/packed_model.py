@@ -217,13 +217,7 @@ class PaddedModel:
     is_padded = True
     """Whether short sequences are padded to the longest one of a batch."""
 
-    def __init__(
-        self,
-        model: Any,  # noqa: ANN401  (transformers has no types)
-        padding: int,
-        layers: LayerChoice,
-        machine: Machine,
-    ) -> None:
+    def __init__(self, model: Any, padding: int, layers: LayerChoice, machine: Machine) -> None:
         self.dimension = model.config.hidden_size * layers.width
         self.machine = machine
         self._model = model.to(machine.device, machine.dtype).eval()

@@ -37,7 +37,7 @@ PROBE_ATOL = 1e-5
 class LibraryEncoder(SentenceEncoder):
     """Sentence vectors by the library's `encode`, which cuts what is too long for the model."""
 
-    def __init__(self, model: Any, *, name: str, content_hash: str, machine: Machine) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, *, name: str, content_hash: str, machine: Machine) -> None:
         super().__init__(
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
@@ -111,10 +111,10 @@ def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncod
     )
 
 
-def _load(folder: Path) -> Any:  # noqa: ANN401
+def _load(folder: Path) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    def loaded() -> Any:  # noqa: ANN401
+    def loaded() -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         model.encode(hf.PROBE, show_progress_bar=False)
         return model
@@ -130,16 +130,11 @@ def _load(folder: Path) -> Any:  # noqa: ANN401
     return model.eval()
 
 
-def _prompt_of(model: Any) -> str:  # noqa: ANN401
+def _prompt_of(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
-def _own_encoder(
-    model: Any,  # noqa: ANN401
-    name: str,
-    content_hash: str,
-    machine: Machine,
-) -> BertEncoder | None:
+def _own_encoder(model: Any, name: str, content_hash: str, machine: Machine) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
     if pooling is None or not getattr(model.tokenizer, "is_fast", False):
@@ -169,7 +164,7 @@ def _own_encoder(
     return None
 
 
-def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401
+def _plain_pooling(model: Any) -> Pooling | None:
     """Return how a model pools, None if it does more than that or changes the text before."""
     from sentence_transformers.base.modules import Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling as LibraryPooling
