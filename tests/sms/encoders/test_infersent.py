@@ -116,10 +116,11 @@ def test_vectors_do_not_depend_on_neighbours(budget, model, vectors, monkeypatch
 
 
 def test_sentence_without_known_words_does_not_count(model, vectors):
-    encoded, order = encode(load(model, vectors), "Unicorns gambol", "The cat sat")
-    assert encoded.weights[order].tolist() == [0, 2]  # `the` is a stop word
-    assert encoded.pooled_weights[order].tolist() == [0, 3]
-    assert not encoded.pooled[order[0]].any()
+    sentences = ("Unicorns gambol", "The cat sat", "Aardvarks gambol")
+    encoded, order = encode(load(model, vectors), *sentences)
+    assert encoded.weights[order].tolist() == [0, 2, 0]  # `the` is a stop word
+    assert encoded.pooled_weights[order].tolist() == [0, 3, 0]
+    assert encoded.pooled[order].any(axis=1).tolist() == [False, True, False]
 
 
 def test_files_decide_the_hash_and_the_old_format_is_read(model, vectors, tmp_path):
