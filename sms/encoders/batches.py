@@ -14,29 +14,21 @@ class ShortOfMemory(RuntimeError):
     """Memory is too short for a single sequence."""
 
 
+_SHORTAGES = (ShortOfMemory.__name__, "OutOfMemoryError", "ResourceExhaustedError")
+"""What torch and TensorFlow raise when memory runs out, by name: importing either takes seconds."""
+
+
 class Batches:
     """Runs a model over many sequences, the longest first, in batches that fit into memory.
 
     A batch has at most `most` places: its tokens and, where the model pads, what fills short
-    sequences up. A longer sequence is a batch of its own. `shortages` are what the model's library
-    raises when memory runs out; by default torch's exception. After one, batches are half as large,
-    and after a run without one twice as large again.
+    sequences up. A longer sequence is a batch of its own. After a lack of memory batches are half
+    as large, and after a run without one twice as large again.
     """
 
-    def __init__(
-        self,
-        most: int,
-        *,
-        is_padded: bool = True,
-        shortages: tuple[type[Exception], ...] | None = None,
-    ) -> None:
-        if shortages is None:
-            import torch  # takes a moment
-
-            shortages = (torch.OutOfMemoryError,)
+    def __init__(self, most: int, *, is_padded: bool = True) -> None:
         self._most = self._now = max(most, 1)
         self._is_padded = is_padded
-        self._shortages: tuple[type[Exception], ...] = (ShortOfMemory, *shortages)
 
     def run(self, lengths: np.ndarray, compute: Callable[[np.ndarray], None]) -> None:
         """Call `compute` with the numbers of the sequences of each batch.
@@ -60,7 +52,9 @@ class Batches:
                 compute(batch)
                 at += batch.size
                 continue
-            except self._shortages as error:
+            except Exception as error:
+                if type(error).__name__ not in _SHORTAGES:
+                    raise
                 if batch.size == 1:
                     raise ShortOfMemory(
                         f"out of GPU memory with a single sequence of {n_places} tokens; give the "

@@ -64,10 +64,6 @@ class HubModel:
     """What `tensorflow_hub.load` returned, with `signatures` by name; callable or not."""
     tensorflow: ModuleType
 
-    def batches(self, most: int) -> Batches:
-        """Return what runs it over batches of at most so many words, padding included."""
-        return Batches(most, shortages=(self.tensorflow.errors.ResourceExhaustedError,))
-
     def probe(self, use: str, run: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Return the arrays of a first call, which must be finite float32; `use` says of what."""
         try:
@@ -204,7 +200,7 @@ class UseEncoder(SentenceEncoder):
             dimension=vectors.shape[1],
             unit=unit,
         )
-        self.batches = model.batches(USE_BATCH_WORDS)
+        self.batches = Batches(USE_BATCH_WORDS)
         self._limit = self._words_read()
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
@@ -284,7 +280,7 @@ class ElmoEncoder(ContextualEncoder):
             dimension=self._width(model) * (len(_LAYERS) if self._concatenates else 1),
             pooling=pooling,
         )
-        self._batches = model.batches(ELMO_BATCH_WORDS)
+        self._batches = Batches(ELMO_BATCH_WORDS)
 
     def _width(self, model: HubModel) -> int:
         """Return the width of the upper layers, after a first call."""
