@@ -22,10 +22,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.contextual import ContextualEncoder, SentenceEncoder
+from sms.encoders.pieces import read_marks_as_letters
 from sms.file_hashes import hash_of_file
 from sms.ragged import Ragged, offsets_of, owners_of, places_of
 from sms.text import SegmentedTexts
@@ -58,6 +60,7 @@ class HubModel:
     """For signatures."""
     path: str
     """Folder or URL, as it was asked for."""
+    folder: Path
     content_hash: str
     """Of all its files."""
     loaded: Any
@@ -111,7 +114,7 @@ def _load(kind: str, path: str, *, published: str, runtime: EncoderRuntime) -> H
             f"`{path}` must be a whole SavedModel, got {_first_line(error)}; download it again"
         ) from error
     name = path.partition("://")[2].partition("/")[2] if is_url else folder.resolve().name
-    return HubModel(name, path, _hash_of(folder), loaded, tensorflow)
+    return HubModel(name, path, folder, _hash_of(folder), loaded, tensorflow)
 
 
 @contextlib.contextmanager
@@ -179,10 +182,11 @@ def _first_line(error: Exception) -> str:
 
 
 class UseEncoder(SentenceEncoder):
-    """Sentence vectors of a Universal Sentence Encoder, DAN or Transformer.
+    """Sentence vectors of a Universal Sentence Encoder, DAN, Transformer or lite.
 
     *enc-2* and *enc-3* of Sun and Nenkova (2019), who encode a text as a whole: `unit=text`. By
-    default sentences go in one by one. Either goes in as it stands; the model cuts it into words.
+    default sentences go in one by one. Either goes in as it stands; the model cuts it into words,
+    and only for the lite one this is done here.
     Where the model turns out to read only so many words, longer sentences are said to be cut.
     """
 
@@ -230,6 +234,18 @@ class UseEncoder(SentenceEncoder):
 def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
     """Return what turns n texts into vectors of shape (n, d), however the model is called."""
     constant, loaded = model.tensorflow.constant, model.loaded
+    lite = loaded.signatures.get("default")
+    if lite is not None and "dense_shape" in lite.structured_input_signature[1]:
+        tokenizer = _pieces_of(model)
+
+        def embed(texts: list[str]) -> np.ndarray:
+            pieces = Ragged.from_rows([np.array(x.ids) for x in tokenizer.encode_batch(texts)])
+            places = np.stack([pieces.owners, places_of(pieces.lengths)], axis=1)
+            shape = np.array([len(texts), pieces.lengths.max()])
+            sparse = {"values": pieces.values, "indices": places, "dense_shape": shape}
+            return lite(**{name: constant(own) for name, own in sparse.items()})["default"].numpy()
+
+        return embed
     if callable(loaded):
         return lambda texts: loaded(constant(texts)).numpy()
     for name, argument, output in _CONVENTIONS:
@@ -241,6 +257,32 @@ def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
         f"`{model.path}` must have one of the signatures {names}, got "
         f"{', '.join(loaded.signatures) or 'none'}; a Universal Sentence Encoder is {USE_PUBLISHED}"
     )
+
+
+def _pieces_of(model: HubModel) -> Tokenizer:
+    """Read the SentencePiece unigram vocabulary of a lite module."""
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    written = import_protobuf().ModelProto()
+    try:
+        (path,) = model.folder.rglob("*.model")
+        written.ParseFromString(path.read_bytes())
+        vocabulary = [(piece.piece, piece.score) for piece in written.pieces]
+        tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=written.trainer_spec.unk_id))
+    # a damaged file fails in every way there is
+    except Exception as error:
+        raise ValueError(
+            f"`{model.path}` must hold its SentencePiece unigram vocabulary, one `assets/*.model`, "
+            f"got {_first_line(error)}; unpack the whole archive"
+        ) from error
+    charsmap = written.normalizer_spec.precompiled_charsmap
+    rules = [normalizers.Precompiled(charsmap)] if charsmap else [normalizers.NFKC()]
+    spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    tokenizer.normalizer = normalizers.Sequence([*rules, *spaces])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens([p.piece for p in written.pieces if p.type != p.NORMAL])
+    read_marks_as_letters(tokenizer)
+    return tokenizer
 
 
 def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> UseEncoder:

@@ -121,6 +121,66 @@ def test_vectors_match_the_plain_call(form, saved, tf):
     np.testing.assert_allclose(pooled(load(saved[form]), SENTENCES), expected, rtol=0, atol=ATOL)
 
 
+def save_old_module(tf, path: Path, outputs_of: Callable, **inputs):
+    """Save what makes vectors of some placeholders as a module of TensorFlow 1."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        given = {name: v1.placeholder(*kind) for name, kind in inputs.items()}
+        vectors = outputs_of(**given)
+        session.run(v1.global_variables_initializer())
+        info = v1.saved_model.build_tensor_info
+        signature = v1.saved_model.build_signature_def(
+            {name: info(own) for name, own in given.items()}, {"default": info(vectors)}
+        )
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, [], {"default": signature})
+        builder.save()
+    (path / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
+
+
+PIECES = ["<unk>", "<s>", "</s>", "▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he"]
+PIECES += "Dadegnort</>"
+"""Of a lite module, the likeliest first."""
+CUT = {
+    "The cat sat.": "▁ T he ▁cat ▁sat <unk>",
+    "a  cat\nsat": "▁a ▁cat ▁sat",
+    "Dogs 犬犬 ran": "▁ D o g s ▁ <unk> ▁ r a n",
+    "a </s> cat<s>": "▁a ▁ < / s > ▁cat < s >",
+}
+
+
+def test_lite_module_reads_the_likeliest_pieces(tf, tmp_path):
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    table = np.random.default_rng(3).normal(size=(len(PIECES), D)).astype(np.float32)
+    save_old_module(
+        tf,
+        tmp_path,
+        lambda values, indices, dense_shape: tf.math.segment_mean(
+            tf.nn.embedding_lookup(table, values), indices[:, 0]
+        ),
+        values=(tf.int64, [None]),
+        indices=(tf.int64, [None, 2]),
+        dense_shape=(tf.int64, [2]),
+    )
+    written = import_protobuf().ModelProto()
+    written.trainer_spec.unk_id = 0
+    for k, piece in enumerate(PIECES):
+        kind = written.SentencePiece.CONTROL if piece in ("<s>", "</s>") else None
+        written.pieces.add(piece=piece, score=-float(k), type=kind)
+    vocabulary = tmp_path / "assets" / "pieces.model"
+    vocabulary.parent.mkdir(exist_ok=True)
+    vocabulary.write_bytes(written.SerializeToString())
+    expected = [table[[*map(PIECES.index, x.split())]].mean(axis=0) for x in CUT.values()]
+    np.testing.assert_allclose(load(tmp_path).embed([*CUT]), expected, atol=ATOL)
+    vocabulary.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"must hold its SentencePiece .*, got DecodeError"):
+        load(tmp_path)
+    vocabulary.unlink()
+    with pytest.raises(ValueError, match=r"one `assets/\*.model`, got ValueError: not enough"):
+        load(tmp_path)
+
+
 def test_scores_by_hand(saved, tf):
     candidate, *reference = SENTENCES[1:]
     scores = score_texts(
