@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 Rows: TypeAlias = Any
-"""Files (`OneOrMore`), a list of dicts or of texts, or a table of pandas, polars, Arrow or
-datasets."""
+"""Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
+Arrow or datasets."""
 _LIBRARIES = ("pandas", "polars", "pyarrow", "numpy", "datasets")
 _ACCEPTED = {
     "candidate": ("candidate",),
@@ -37,7 +37,7 @@ class Memory:
     """Rows, and how scores are put to them."""
 
     data: Any
-    """A table, or a list of dicts."""
+    """A table, a dict of lists, or a list of dicts."""
     columns: Mapping[str, Any]
     """The cells of every column: a list, or a column of some library."""
     asked: Mapping[str, Any]
@@ -161,7 +161,7 @@ def rows_of(
     if kind:
         return _of_texts(_texts(data), asked, columns or {})
     if isinstance(data, Mapping):
-        raise TypeError("`data` must be a table or a list of dicts, got a dict; make a table of it")
+        return _of_lists(data, named)
     if isinstance(data, str | bytes | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)
@@ -201,6 +201,18 @@ def _columns_of(table: Any, kind: str) -> dict[str, Any]:
     else:
         cells = list(table.columns if kind == "pyarrow" else table.get_columns())
     return dict(zip(names, cells, strict=True))
+
+
+def _of_lists(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> Memory:
+    for name, cells in data.items():
+        if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
+            raise TypeError(f"column `{name}` of `data` must be a list, got {shown(cells)}")
+    columns = {str(name): list(cells) for name, cells in data.items()}
+    lengths = {name: len(cells) for name, cells in columns.items()}
+    if len({*lengths.values()}) > 1:
+        told = ", ".join(f"{name} ({n})" for name, n in lengths.items())
+        raise ValueError(f"columns of `data` must be equally long, got {told}")
+    return Memory(columns, columns, asked)
 
 
 def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> Memory:
@@ -302,6 +314,8 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
         for name, column in cells.items():
             data = data.add_column(name, column)
         return data
+    if isinstance(data, Mapping):
+        return {**data, **cells}
     columns = zip(*cells.values(), strict=True)
     return [
         {**row, **dict(zip(cells, x, strict=True))} for row, x in zip(data, columns, strict=True)

@@ -35,6 +35,7 @@ MAKE = {
     "pandas": lambda rows: pd.DataFrame(rows, index=["c", "a", "b"][: len(rows)]),
     "polars": pl.DataFrame,
     "arrow": pa.Table.from_pylist,
+    "lists": lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
 }
 
 
@@ -43,6 +44,8 @@ def rows_of(table):
         return table.astype(object).where(table.notna(), None).to_dict("records")
     if isinstance(table, pl.DataFrame):
         return table.to_dicts()
+    if isinstance(table, dict):
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return table.to_pylist() if isinstance(table, pa.Table) else table
 
 
@@ -210,7 +213,8 @@ WRONG = [
     ),
     (ROWS, COLUMNS | {"limit": 1}, "`limit` is for files"),
     ([{**ROWS[0], "rouge1_f": 1}], COLUMNS, "must not have a column `rouge1_f` yet"),
-    (TEXTS, {}, "`data` must be a table or a list of dicts, got a dict"),
+    ({"summary": ["a", "b"], "gold": ["a"]}, COLUMNS, r"equally long, got summary \(2\), gold \(1"),
+    (TEXTS | {"reference": "ab"}, {}, "column `reference` of `data` must be a list, got 'ab'"),
     (["a", "b"], {"reference": ["a"]}, "`reference` must have a text for each of 2 candidates"),
     (TABLE, {"columns": {"document_id": "nope"}}, "`data` has no column `nope`, only cand"),
     (TABLE, {"columns": {"candidat": "a"}}, "unknown column `candidat` in `columns`; did you"),

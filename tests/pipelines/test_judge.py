@@ -91,7 +91,8 @@ def test_rows_and_ratings_in_memory_are_judged_like_files(quick, ratings):
     rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
     of_files = assay.judge(LADDER, ratings=ratings, resamples=50)
     frame = pl.DataFrame(rows)
-    of_rows = assay.judge(frame, ratings=pl.read_csv(ratings), resamples=50)
+    rated = pl.read_csv(ratings).to_dict(as_series=False)
+    of_rows = assay.judge(frame, ratings=rated, resamples=50)
     assert of_rows.verdict == of_files.verdict
     assert of_rows.result.correlations.equals(of_files.result.correlations)
     assert of_rows.command == of_files.command.replace(str(LADDER), "rows.parquet")
