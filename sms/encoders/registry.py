@@ -43,7 +43,11 @@ class Option:
         can_be = not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
         if not value or not can_be:
             rule = f"one of {', '.join(self.choices)}" if value else "a value"
-            raise ValueError(f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}")
+            near = difflib.get_close_matches(value, self.choices, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise ValueError(
+                f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

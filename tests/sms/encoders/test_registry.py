@@ -47,6 +47,7 @@ REFUSED = [
     ("glove:v,poling=max", "encoder `glove` has no option `poling`; did you mean `pooling`?"),
     ("st:m,pooling=max", "encoder `st` has no option `pooling`; there are none"),
     ("glove:v,pooling=cls", "`pooling` of encoder `glove` must be one of mean, max, got 'cls'"),
+    ("glove:v,pooling=maxi", "got 'maxi'; did you mean `max`?"),
     ("glove:v,pooling=", "`pooling` of encoder `glove` must be a value, got ''"),
     ("glove:v,pooling=max,pooling=mean", "must not give an option twice"),
     ("hf:m,layers=mean:-4", "`layers` of encoder `hf` must be one of last, first, all, mean:I..J"),
