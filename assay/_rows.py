@@ -257,7 +257,11 @@ def _array(name: str, cells: Any) -> pa.Array:
         return _array(
             name, [x.encode("utf-8", "surrogatepass") if isinstance(x, str) else x for x in cells]
         )
-    except (pa.ArrowException, OverflowError) as error:
+    except OverflowError as error:
+        raise ValueError(
+            f"column `{name}` of `data` must not have whole numbers of over 63 bits; make them text"
+        ) from error
+    except pa.ArrowException as error:
         what = str(error).partition("\n")[0]
         raise ValueError(
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"

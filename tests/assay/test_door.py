@@ -221,6 +221,7 @@ WRONG = [
     (TABLE, {"reference": []}, "`reference` must be the name of a column, or a list of sev"),
     (TABLE, {"reference": pd.Series(["x"])}, "`data` has no column `x`"),
     (TABLE.assign(document_id=[[1], [2]]), {}, "`document_id` must be text or numbers, got li"),
+    (TEXTS | {"document_id": [2**63, 1]}, {}, "`document_id` of `data` must not have whole num"),
     (pd.DataFrame({"candidate": [1, "a"]}), {}, "column `candidate` of `data` must have cells of"),
     ([{"candidate": 1}], {"metrics": "length"}, "`candidate` in `data` must be text, got int64"),
     (REPEATED, {}, "`data` must have columns that Parquet can hold; "),
