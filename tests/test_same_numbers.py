@@ -4,11 +4,12 @@ Where a change of numbers is meant: `python -m tests.test_same_numbers` writes t
 the commit says what changed. To see which numbers differ, write all of them with two states of the
 code:
 
-    PYTHONPATH=OLD python tests/test_same_numbers.py BEFORE
-    PYTHONPATH=NEW python tests/test_same_numbers.py AFTER
+    PYTHONPATH=OLD python tests/test_same_numbers.py BEFORE [--quick]
+    PYTHONPATH=NEW python tests/test_same_numbers.py AFTER [--quick]
     diff -r BEFORE AFTER
 
-Commands are in `same_numbers.toml`. What came out of one is a key and a value for each number, with
+Commands are in `same_numbers.toml`; those on parts of the data in `ASSAY_DATA` run here alone, and
+not with `--quick`. What came out of one is a key and a value for each number, with
 all its digits.
 """
 
@@ -19,6 +20,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import shlex
 import sys
@@ -33,7 +35,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path(__file__).with_name("same_numbers.json")
-COMMANDS = tomllib.loads(KEPT.with_suffix(".toml").read_text("utf-8"))["command"]
+DATA = Path(os.environ.get("ASSAY_DATA") or ROOT.parent / "shared" / "data")
+_LISTED = tomllib.loads(KEPT.with_suffix(".toml").read_text("utf-8"))
+COMMANDS, ON_DATA = _LISTED["command"], _LISTED["on_data"]
 """Each has a `name`, a `line`, and perhaps files that it `reads` and what its `config` says."""
 RTOL = {"exact": 0.0, "statistics": 1e-9, "neural": 1e-5, "trained": 1e-3}
 """How far numbers of one code may differ between two machines, relative to their size. Training
@@ -70,6 +74,23 @@ def prepare(folder: Path) -> None:
         lines.append(f"{item},old,new,{('old', 'new', 'new', 'tie', 'new')[i * i % 5]}")
         lines.append(f"{item},new,third,{('new', 'third')[i % 3 > 0]}")
     (folder / "judged.csv").write_text("\n".join(lines) + "\n")
+
+
+def prepare_data(folder: Path) -> None:
+    """Write parts of the data there, too."""
+    ids = pl.read_parquet(DATA / "summeval.parquet")["document_id"].unique(maintain_order=True)
+    for part, n_documents in (("news", 25), ("few", 4)):
+        (folder / part).mkdir()
+        for path in DATA.glob("*.*d.*"):  # word vectors
+            (folder / part / path.name).symlink_to(path.resolve())
+        for path in DATA.glob("summeval*.parquet"):
+            rows = pl.read_parquet(path)
+            kept = rows.filter(pl.col("document_id").is_in(ids[:n_documents].to_list()))
+            kept.write_parquet(folder / part / path.name)
+    papers = pl.read_parquet(DATA / "scitldr_pairs.parquet").partition_by("split", as_dict=True)
+    sizes = {"train": 120, "dev": 30, "test": 40}
+    chosen = [papers[(side,)].head(n) for side, n in sizes.items()]
+    pl.concat(chosen).write_parquet(folder / "papers.parquet")
 
 
 # What came out
@@ -170,11 +191,13 @@ def run(command: Mapping, folder: Path) -> dict[str, object]:
     return found
 
 
-def gather() -> Iterator[tuple[str, dict[str, object]]]:
+def gather(*, with_data: bool = False) -> Iterator[tuple[str, dict[str, object]]]:
     """Run the commands, one after the other: later ones read what earlier ones wrote."""
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
-        for command in COMMANDS:
+        if with_data:
+            prepare_data(Path(folder))
+        for command in COMMANDS + ON_DATA * with_data:
             yield command["name"], run(command, Path(folder))
 
 
@@ -240,10 +263,10 @@ def test_every_value_has_a_key_of_its_own():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
+    if len(sys.argv) > 1:
         out = Path(sys.argv[1])
         out.mkdir(parents=True, exist_ok=True)
-        for name, values in gather():
+        for name, values in gather(with_data="--quick" not in sys.argv):
             text = json.dumps(values, indent=0, ensure_ascii=False)
             (out / f"{name}.json").write_text(text, encoding="utf-8")
     else:
