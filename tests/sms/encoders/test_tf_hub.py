@@ -138,6 +138,19 @@ def save_old_module(tf, path: Path, outputs_of: Callable, **inputs):
     (path / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
 
 
+@pytest.mark.slow
+def test_module_of_tensorflow_1_loads(tf, tmp_path):
+    table = np.random.default_rng(5).normal(size=(BUCKETS, D)).astype(np.float32)
+
+    def looked_up(text):
+        rows = tf.compat.v1.get_variable("table", initializer=table)
+        return tf.nn.embedding_lookup(rows, tf.strings.to_hash_bucket_fast(text, BUCKETS))
+
+    save_old_module(tf, tmp_path, looked_up, text=(tf.string, [None]))
+    buckets = tf.strings.to_hash_bucket_fast(SENTENCES, BUCKETS).numpy()
+    np.testing.assert_array_equal(pooled(load(tmp_path), SENTENCES), table[buckets])
+
+
 PIECES = ["<unk>", "<s>", "</s>", "▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he"]
 PIECES += "Dadegnort</>"
 """Of a lite module, the likeliest first."""
