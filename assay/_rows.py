@@ -33,7 +33,7 @@ _OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accept
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class Memory:
     """Rows, and how scores are put to them."""
 
     data: Any
@@ -43,7 +43,7 @@ class _Memory:
     asked: Mapping[str, Any]
     """Our name to the name in `data`, or to a list of several, where it was given."""
 
-    def score(self, own: dict[str, Any]) -> Any:  # noqa: ANN401  (their table, or a run)
+    def score(self, own: dict[str, Any]) -> Any:
         """Score them as a run does, in a temporary folder if there is no `out`."""
         import pyarrow as pa
 
@@ -60,7 +60,7 @@ class _Memory:
             if is_run:
                 corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
             try:
-                self._write(corpus, self._corpus(own["keep"]))
+                _write(corpus, self._corpus(own["keep"]))
                 if is_run:
                     return verbs.score(corpus, ScoreSettings(**own | {"columns": None}))
                 # The table that comes back has all columns: none needs to be kept.
@@ -78,11 +78,10 @@ class _Memory:
             for name in table.column_names
             if pa.types.is_floating(table[name].type) or name == "status"
         }
-        for name in scores:
-            if name in self.columns:
-                raise ValueError(
-                    f"`data` must not have a column `{name}` yet; drop it, or give it another name"
-                )
+        for name in scores.keys() & self.columns.keys():
+            raise ValueError(
+                f"`data` must not have a column `{name}` yet; drop it, or give it another name"
+            )
         return _with_scores(self.data, scores, run.signatures)
 
     def write_table(self, path: str, name: str) -> None:
@@ -90,20 +89,7 @@ class _Memory:
         import pyarrow as pa
 
         columns = {column: _array(column, cells) for column, cells in self.columns.items()}
-        self._write(path, pa.table(columns), name)
-
-    def _write(self, path: str, table: pa.Table, name: str = "data") -> None:
-        from io import BytesIO
-
-        import pyarrow.parquet as pq
-
-        from cluster.store import write_whole
-
-        if not table.num_rows:
-            raise ValueError(f"`{name}` must have at least one row, got none")
-        sink = BytesIO()
-        pq.write_table(table, sink)
-        write_whole(path, sink.getvalue())
+        _write(path, pa.table(columns), name)
 
     def _corpus(self, kept: Sequence[str]) -> pa.Table:
         """Return the columns that a corpus has, by our names, and the kept ones."""
@@ -130,7 +116,7 @@ class _Memory:
                 table[name] = self._cells(name, "keep")
         return pa.table(table)
 
-    def _cells(self, theirs: Any, ours: str) -> pa.Array:  # noqa: ANN401
+    def _cells(self, theirs: Any, ours: str) -> pa.Array:
         """Return the cells of one column, or of several as a list in each row."""
         if isinstance(theirs, str):
             if theirs not in self.columns:
@@ -143,7 +129,7 @@ class _Memory:
         several = [self._cells(name, ours).to_pylist() for name in names]
         return _array(", ".join(names), [list(row) for row in zip(*several, strict=True)])
 
-    def _missing(self, theirs: Any, ours: str) -> ValueError:  # noqa: ANN401
+    def _missing(self, theirs: Any, ours: str) -> ValueError:
         remedy = f"`columns={{'{ours}': NAME}}`" if ours.endswith("_id") else f"`{ours}=`"
         names = ", ".join(self.columns) or "none"
         return ValueError(
@@ -153,7 +139,7 @@ class _Memory:
 
 def rows_of(
     data: Rows, asked: Mapping[str, Any], columns: Mapping[str, str] | None = None
-) -> _Memory | None:
+) -> Memory | None:
     """Take rows in memory for what they are; None for files.
 
     `asked` and `columns` name columns of `data`; where it is a list of texts, `asked` are the texts
@@ -169,14 +155,13 @@ def rows_of(
                 f"`data` must be one split in memory, got {type(data).__name__}; choose a split, "
                 "and turn a streamed one into a list"
             )
-        table = data.with_format("arrow")[:]
-        return _Memory(data, dict(zip(table.column_names, table.columns, strict=True)), named)
+        return Memory(data, _columns_of(data.with_format("arrow")[:], "pyarrow"), named)
     if kind and hasattr(data, "columns"):
-        return _Memory(data, _columns_of(data, kind), named)
+        return Memory(data, _columns_of(data, kind), named)
     if kind:
         return _of_texts(_texts(data), asked, columns or {})
     if isinstance(data, Mapping):
-        return _of_columns(data, named)
+        return _of_lists(data, named)
     if isinstance(data, str | bytes | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)
@@ -190,12 +175,6 @@ def rows_of(
     return None
 
 
-def _library_of(data: Any) -> str:  # noqa: ANN401
-    """Name the library that a table or column is of, "" for Python's own."""
-    module = type(data).__module__.partition(".")[0]
-    return module if module in _LIBRARIES else ""
-
-
 def files_of(data: Rows) -> OneOrMore:
     """Return paths; a list of them is not taken for texts."""
     if isinstance(data, str | os.PathLike):
@@ -205,7 +184,13 @@ def files_of(data: Rows) -> OneOrMore:
     return list(data)
 
 
-def _columns_of(table: Any, kind: str) -> dict[str, Any]:  # noqa: ANN401
+def _library_of(data: Any) -> str:
+    """Name the library that a table or column is of, "" for Python's own."""
+    module = type(data).__module__.partition(".")[0]
+    return module if module in _LIBRARIES else ""
+
+
+def _columns_of(table: Any, kind: str) -> dict[str, Any]:
     """Return the columns of a table of pandas, polars or Arrow, which must have different names."""
     names = table.schema.names if kind == "pyarrow" else list(map(str, table.columns))
     twice = [name for name, n in Counter(names).items() if n > 1]
@@ -218,86 +203,70 @@ def _columns_of(table: Any, kind: str) -> dict[str, Any]:  # noqa: ANN401
     return dict(zip(names, cells, strict=True))
 
 
-def _of_columns(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> _Memory:
+def _of_lists(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> Memory:
     for name, cells in data.items():
         if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
             raise TypeError(f"column `{name}` of `data` must be a list, got {shown(cells)}")
     columns = {str(name): list(cells) for name, cells in data.items()}
-    if len({len(cells) for cells in columns.values()}) > 1:
-        raise ValueError(
-            "columns of `data` must be equally long, got "
-            + ", ".join(f"{name} ({len(cells)})" for name, cells in columns.items())
-        )
-    return _Memory(columns, columns, asked)
+    lengths = {name: len(cells) for name, cells in columns.items()}
+    if len({*lengths.values()}) > 1:
+        told = ", ".join(f"{name} ({n})" for name, n in lengths.items())
+        raise ValueError(f"columns of `data` must be equally long, got {told}")
+    return Memory(columns, columns, asked)
 
 
-def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> _Memory:
+def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> Memory:
     names = dict.fromkeys(name for row in rows for name in row)
-    return _Memory(rows, {str(name): [row.get(name) for row in rows] for name in names}, asked)
+    return Memory(rows, {str(name): [row.get(name) for row in rows] for name in names}, asked)
 
 
-def _of_texts(
-    texts: Sequence[Any], asked: Mapping[str, Any], columns: Mapping[str, str]
-) -> _Memory:
+def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any], columns: Mapping[str, str]) -> Memory:
     """Make rows of texts and of what they are compared with."""
     cells = {"candidate": list(texts)}
-    for name in ("reference", "source"):
-        if name in asked:
-            given = asked[name]
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise TypeError(f"`{name}` must be a list, as `data` is one, got {shown(given)}")
-            cells[name] = _texts(given)
-            if len(cells[name]) != len(texts):
-                raise ValueError(
-                    f"`{name}` must have a text for each of {len(texts)} candidates, got "
-                    f"{len(cells[name])}"
-                )
+    for name in asked.keys() & {"reference", "source"}:
+        given = asked[name]
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"`{name}` must be a list, as `data` is one, got {shown(given)}")
+        cells[name] = _texts(given)
+        if len(cells[name]) != len(texts):
+            raise ValueError(
+                f"`{name}` must have a text for each of {len(texts)} candidates, got "
+                f"{len(cells[name])}"
+            )
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     return _of_dicts(rows, columns)
 
 
-def _texts(series: Any) -> list[Any]:  # noqa: ANN401
+def _texts(series: Any) -> list[Any]:
     """Return a list of texts or a column of a table as a list, with None where one is missing."""
     if _library_of(series) not in ("", "datasets"):
         series = _array("candidate", series).to_pylist()
     return list(series)
 
 
-def _array(name: str, cells: Any) -> pa.Array:  # noqa: ANN401
+def _array(name: str, cells: Any) -> pa.Array:
     """Return cells as Arrow, null where one is None or NaN."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if str(getattr(cells, "dtype", "")) == "Object":  # of polars, which Arrow reads as addresses
-        cells = cells.to_list()
     try:
         if hasattr(cells, "to_arrow"):
             cells = cells.to_arrow()  # of polars
         elif not isinstance(cells, pa.Array | pa.ChunkedArray):
-            cells = _of_objects(cells)
-        if pa.types.is_run_end_encoded(cells.type):
-            cells = pc.run_end_decode(cells)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            cells = pa.array(cells, from_pandas=True)
+    except UnicodeEncodeError:  # half a character: bytes, so that this row alone is unreadable
+        return _array(
+            name, [x.encode("utf-8", "surrogatepass") if isinstance(x, str) else x for x in cells]
+        )
+    except OverflowError as error:
+        raise ValueError(
+            f"column `{name}` of `data` must not have whole numbers of over 63 bits; make them text"
+        ) from error
+    except pa.ArrowException as error:
         what = str(error).partition("\n")[0]
         raise ValueError(
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
         ) from error
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-
-
-def _of_objects(cells: Any) -> pa.Array:  # noqa: ANN401
-    import pyarrow as pa
-
-    try:
-        return pa.array(cells, from_pandas=True)
-    except UnicodeEncodeError:  # half a character: bytes, so that this row alone is unreadable
-        encoded = [
-            cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else cell
-            for cell in cells
-        ]
-        return pa.array(encoded, from_pandas=True)
-    except OverflowError:  # beyond 64 bits with a sign, as hashes are
-        return pa.array(cells, pa.uint64(), from_pandas=True)
 
 
 def _as_text(cells: pa.Array, name: str) -> pa.Array:
@@ -309,33 +278,49 @@ def _as_text(cells: pa.Array, name: str) -> pa.Array:
         raise ValueError(f"`{name}` must be text or numbers, got {cells.type}") from error
 
 
-def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[str, str]) -> Any:  # noqa: ANN401
+def _write(path: str, table: pa.Table, name: str = "data") -> None:
+    from io import BytesIO
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cluster.store import write_whole
+
+    if not table.num_rows:
+        raise ValueError(f"`{name}` must have at least one row, got none")
+    sink = BytesIO()
+    try:
+        pq.write_table(table, sink)
+    except pa.ArrowNotImplementedError as error:
+        raise ValueError(f"`{name}` must have columns that Parquet can hold; {error}") from error
+    write_whole(path, sink.getvalue())
+
+
+def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[str, str]) -> Any:
     """Put scores to a table of any kind, and how each was computed, where there is room for it."""
     kind = _library_of(data)
     if kind == "pandas":
         data = data.assign(**{name: x.to_pandas().to_numpy() for name, x in scores.items()})
         data.attrs["assay.signatures"] = dict(signatures)
-    elif kind == "polars":
+        return data
+    if kind == "polars":
         import polars as pl
 
-        data = data.with_columns(pl.Series(name, column) for name, column in scores.items())
-    elif kind == "pyarrow":
+        return data.with_columns(pl.Series(name, column) for name, column in scores.items())
+    if kind == "pyarrow":
         for name, column in scores.items():
             data = data.append_column(name, column)
         text = json.dumps(dict(signatures), ensure_ascii=False)
         metadata = {**(data.schema.metadata or {}), "assay.signatures": text}
-        data = data.replace_schema_metadata(metadata)
-    else:
-        cells = {name: column.to_pylist() for name, column in scores.items()}
-        if kind == "datasets":
-            for name, column in cells.items():
-                data = data.add_column(name, column)
-        elif isinstance(data, Mapping):
-            data = {**data, **cells}
-        else:
-            columns = zip(*cells.values(), strict=True)
-            data = [
-                {**row, **dict(zip(cells, x, strict=True))}
-                for row, x in zip(data, columns, strict=True)
-            ]
-    return data
+        return data.replace_schema_metadata(metadata)
+    cells = {name: column.to_pylist() for name, column in scores.items()}
+    if kind == "datasets":
+        for name, column in cells.items():
+            data = data.add_column(name, column)
+        return data
+    if isinstance(data, Mapping):
+        return {**data, **cells}
+    columns = zip(*cells.values(), strict=True)
+    return [
+        {**row, **dict(zip(cells, x, strict=True))} for row, x in zip(data, columns, strict=True)
+    ]

@@ -61,7 +61,7 @@ class _Call(ScoreSettings):
 
 
 @keywords(_Call)
-def score(data: Rows, settings: _Call) -> Any:  # noqa: ANN401  (what is given, or a run)
+def score(data: Rows, settings: _Call) -> Any:
     """Score candidates.
 
     `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging

@@ -390,7 +390,7 @@ def stand_in(bench: Bench) -> dict[str, float]:
     rows = pa.table({"candidate": rows["candidate"], "references": listed})
     started = time.perf_counter()
     plan, _, _ = reader.read_alone(rows).plans["minilm"]
-    text_per_s = int(plan.tokens.lengths.sum()) / (time.perf_counter() - started)
+    text_per_s = int(plan[1].lengths.sum()) / (time.perf_counter() - started)
     threads = (bench.size.threads or available_threads()) + (bench.size.device == "cpu")
     job = Job(out=str(bench.folder / "stand-in"), fingerprint="0" * 12, has_gpu=True)
     job = replace(job, threads=threads, batch_rows=max(few // 4, 1))

@@ -31,7 +31,7 @@ class StandIn:
     def prepare(self, rows: pa.Table, read: Any = None) -> tuple[int, int]:
         """Sleep for as long as the device would take."""
         plan, _, _ = (read or self._reader.read(rows)).plans["minilm"]
-        n_tokens = int(plan.tokens.lengths.sum())
+        n_tokens = int(plan[1].lengths.sum())
         started = time.perf_counter()
         time.sleep(n_tokens / self._tokens_per_s)
         self.turns.append((started, time.perf_counter()))

@@ -26,9 +26,8 @@ from sms.encoders.hugging_face import (
     load_tokenizer,
     name_of,
 )
-from sms.encoders.linear import speed_up
-from sms.encoders.recent import Recent
-from sms.encoders.vector_cache import VectorCache
+from sms.encoders.layers import speed_up
+from sms.encoders.vector_cache import Recent, VectorCache
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
 """Tokens, padding included, that go through a model together, by device."""

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from sms.encoders import Encoder, encode_texts
 from sms.encoders.pieces import encodings, read_marks_as_letters
-from sms.encoders.recent import Recent
+from sms.encoders.vector_cache import Recent
 from sms.ragged import Ragged
 from sms.text import Segmenter, TextRules
 from sms.words import CANNOT_BE_SPLIT

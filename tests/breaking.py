@@ -72,10 +72,7 @@ def broken_off(error: BaseException, at: int) -> Iterator[list[BaseException]]:
 
 
 def break_everywhere(
-    broken: Scorer,
-    whole: Scorer,
-    rows_of: Callable[[int], pa.Table],
-    places: Iterator[int],
+    broken: Scorer, whole: Scorer, rows_of: Callable[[int], pa.Table], places: Iterator[int]
 ) -> int:
     """Break a scorer at each place in turn and compare it with one that nothing happened to.
 

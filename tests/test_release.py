@@ -40,10 +40,6 @@ def test_every_requirement_is_pinned_within_its_bounds(extra):
         assert requirement.specifier, f"{requirement.name} has no bounds"
 
 
-def test_constraints_name_a_package_once():
-    assert len(PINS) == len(PAIRS)
-
-
 def test_changelog_begins_with_this_version_and_is_in_order():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = [Version(found) for found in re.findall(r"^## (\S+)", text, re.MULTILINE)]
@@ -60,12 +56,9 @@ def test_version_stands_in_one_place():
 
 def test_citation_names_the_three_papers():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["license"] == PROJECT["license"]
+    assert (citation["cff-version"], citation["license"]) == ("1.2.0", PROJECT["license"])
     first_authors = [entry["authors"][0]["family-names"] for entry in citation["references"]]
     assert first_authors == ["Clark", "Sun", "Bao"]
-    for entry in citation["references"]:
-        assert {"type", "title", "year"} <= set(entry)
 
 
 # The wheel

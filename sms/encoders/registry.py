@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sms.encoders import EncoderRuntime
 from sms.naming import nearest
@@ -40,14 +40,14 @@ class Option:
 
     def check(self, kind: str, value: str) -> None:
         """Raise `ValueError` if an encoder of that kind cannot have this value."""
-        if value and (
-            not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
-        ):
-            return
-        rule = f"one of {', '.join(self.choices)}" if value else "a value"
-        near = difflib.get_close_matches(value, self.choices, n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}")
+        can_be = not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
+        if not value or not can_be:
+            rule = f"one of {', '.join(self.choices)}" if value else "a value"
+            near = difflib.get_close_matches(value, self.choices, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise ValueError(
+                f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,27 +126,24 @@ class EncoderSpec:
         return defaults | dict(self.options)
 
 
-def _read_kinds() -> dict[str, EncoderKind]:
-    tables = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
-    for kind, table in tables.items():
-        options = (
-            Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
-            for name, own in table.pop("options", {}).items()
-        )
-        vectors = tuple(table.pop("vectors"))
-        tables[kind] = EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
-    return tables
+def _kind(kind: str, table: dict[str, Any]) -> EncoderKind:
+    options = (
+        Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
+        for name, own in table.pop("options", {}).items()
+    )
+    vectors = tuple(table.pop("vectors"))
+    return EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
 
 
-ENCODERS = _read_kinds()
+_TABLES = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
+ENCODERS = {kind: _kind(kind, table) for kind, table in _TABLES.items()}
 """Every kind of encoder by name."""
 
 
 def parse_spec(spec: str) -> EncoderSpec:
     """Read a specification and check all of it that can be checked without loading.
 
-    Raises `ValueError` if the kind, an option or a value is unknown (naming the nearest), or a path
-    or an option is missing or superfluous.
+    Raises `ValueError` if something is unknown, missing or superfluous.
 
     Examples
     --------
@@ -163,10 +160,7 @@ def parse_spec(spec: str) -> EncoderSpec:
 
 
 def find_kind(kind: str) -> EncoderKind:
-    """Return the kind of that name.
-
-    Raises `ValueError` if there is none, naming the nearest.
-    """
+    """Return the kind of that name, or raise `ValueError`, naming the nearest."""
     if kind not in ENCODERS:
         near = difflib.get_close_matches(kind, ENCODERS, n=1)
         hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"
@@ -179,8 +173,7 @@ def find_kind(kind: str) -> EncoderKind:
 def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None) -> Encoder:
     """Load an encoder by its specification, as `glove:vectors/glove.6B.300d.txt,pooling=max`.
 
-    Raises `ValueError` if the specification is wrong, or a file is missing or damaged, with its
-    path.
+    Raises `ValueError` if the specification is wrong, or a file is missing or damaged.
     """
     from sms.encoders.contextual import ContextualEncoder
 

@@ -16,24 +16,13 @@ import pyarrow as pa
 import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
+from sms.encoders import hugging_face as hf
 from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
-from sms.encoders.hugging_face import (
-    PROBE,
-    check_weights,
-    find_folder,
-    hash_of_model,
-    longest_sequence,
-    name_of,
-    one_line,
-    token_model,
-    without_chatter,
-)
 from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
-from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter
 
 logger = logging.getLogger(__name__)
@@ -45,29 +34,18 @@ PROBE_ATOL = 1e-5
 """How far this project's vectors may be from the library's before those are taken."""
 
 
-class LibraryEncoder(ContextualEncoder):
-    """Sentence vectors by the library's `encode`, sentences of about one length together.
+class LibraryEncoder(SentenceEncoder):
+    """Sentence vectors by the library's `encode`, which cuts what is too long for the model."""
 
-    The library cuts what is too long for the model.
-    """
-
-    def __init__(
-        self,
-        model: Any,  # noqa: ANN401  (the library's types are not read)
-        *,
-        name: str,
-        content_hash: str,
-        machine: Machine,
-    ) -> None:
+    def __init__(self, model: Any, *, name: str, content_hash: str, machine: Machine) -> None:
         super().__init__(
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
-            has_words=False,
-            dimension=model.encode(PROBE, show_progress_bar=False).size,
+            dimension=model.encode(hf.PROBE, show_progress_bar=False).size,
         )
+        self.batches = Batches(BATCH_TOKENS[machine.device.type])
         self._model = model.to(machine.device, machine.dtype)
         self._limit = model.max_seq_length or np.inf
-        self._batches = Batches(BATCH_TOKENS[machine.device.type])
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
 
@@ -89,38 +67,30 @@ class LibraryEncoder(ContextualEncoder):
         n_bytes = np.array([len(sentence.encode()) for sentence in texts.sentences])
         long = np.flatnonzero(n_bytes + _MOST_SPECIAL > self._limit)
         is_cut = np.zeros(n_bytes.size, dtype=bool)
-        is_cut[long] = self._lengths(texts, long) > self._limit
+        is_cut[long] = self._lengths([texts.sentences[k] for k in long], long) > self._limit
         return is_cut
 
-    def vectors_of(
-        self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Encode some sentences of a batch, longest first."""
-        lengths = np.minimum(self._lengths(texts, wanted), self._limit).astype(np.int64)
-        self.counts["tokens"] += int(lengths.sum())
-        vectors = np.empty((wanted.size, self.dimension), dtype=np.float32)
-
-        def compute(batch: np.ndarray) -> None:
-            encoded = self._model.encode(
-                [texts.sentences[k] for k in wanted[batch].tolist()],
-                batch_size=batch.size,
-                convert_to_tensor=True,
-                show_progress_bar=False,
-            )
-            vectors[batch] = encoded.float().cpu().numpy()
-
-        self._batches.run(lengths, compute)
-        return np.empty((0, self.dimension), dtype=np.float32), vectors
-
-    def _lengths(self, texts: SegmentedTexts, wanted: np.ndarray) -> np.ndarray:
-        """Return the tokens of some sentences, uncut."""
+    def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return some sentences as they stand, and their tokens that are read."""
         sentences = [texts.sentences[k] for k in wanted.tolist()]
+        lengths = np.minimum(self._lengths(sentences, wanted), self._limit)
+        return sentences, np.maximum(lengths, 1).astype(np.int64)
+
+    def embed(self, inputs: list[Any]) -> np.ndarray:
+        """Return a vector for each sentence."""
+        encoded = self._model.encode(
+            inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False
+        )
+        return encoded.float().cpu().numpy()
+
+    def _lengths(self, sentences: list[str], numbers: np.ndarray) -> np.ndarray:
+        """Return the tokens of some sentences, uncut."""
         if self._tokenizer is None:
             # a model without such a tokenizer looks words up; to sort by, characters will do
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         lengths = np.array([-1 if row is None else len(row) for row in self._pieces(sentences)])
         if (lengths < 0).any():
-            raise CannotSplit(wanted[lengths < 0])
+            raise CannotSplit(numbers[lengths < 0])
         return lengths.astype(np.int64)
 
     def _pieces(self, texts: list[str], **options: bool) -> list[list[int] | None]:
@@ -132,29 +102,27 @@ class LibraryEncoder(ContextualEncoder):
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
     """Load a sentence-transformers model from a folder or by its id on the hub."""
-    folder = find_folder(path, after="st:")
+    folder = hf.find_folder(path, after="st:")
     machine = Machine.choose(runtime)
     model = _load(folder)
-    name, content_hash = name_of(path), hash_of_model(folder)
+    name, content_hash = hf.name_of(path), hf.hash_of_model(folder)
     return _own_encoder(model, name, content_hash, machine) or LibraryEncoder(
         model, name=name, content_hash=content_hash, machine=machine
     )
 
 
-def _load(folder: Path) -> Any:  # noqa: ANN401
+def _load(folder: Path) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    check_weights(folder)
-    try:
-        with without_chatter():
-            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-            model.encode(PROBE, show_progress_bar=False)
-    # a damaged or strange folder fails in every way there is
-    except Exception as error:
-        raise ValueError(
-            f"`{folder}` must hold a model that sentence-transformers can load and run, got "
-            f"{type(error).__name__}: {one_line(error)}"
-        ) from error
+    def loaded() -> Any:
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        model.encode(hf.PROBE, show_progress_bar=False)
+        return model
+
+    hf.check_weights(folder)
+    with hf.without_chatter():
+        what = f"`{folder}` must hold a model that sentence-transformers can load and run"
+        model = hf.tried(loaded, what)
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is not None and not marks_for(backend, _prompt_of(model)):
         model.tokenizer.split_special_tokens = True
@@ -162,28 +130,23 @@ def _load(folder: Path) -> Any:  # noqa: ANN401
     return model.eval()
 
 
-def _prompt_of(model: Any) -> str:  # noqa: ANN401
+def _prompt_of(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
-def _own_encoder(
-    model: Any,  # noqa: ANN401
-    name: str,
-    content_hash: str,
-    machine: Machine,
-) -> BertEncoder | None:
+def _own_encoder(model: Any, name: str, content_hash: str, machine: Machine) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
     if pooling is None or not getattr(model.tokenizer, "is_fast", False):
         return None
     transformer = model[0].auto_model
     tokenizer = copy.deepcopy(model.tokenizer)  # its cutting off is switched off below
-    longest = longest_sequence(transformer.config, tokenizer)
+    longest = hf.longest_sequence(transformer.config, tokenizer)
     layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
 
     def encoder(where: Machine) -> BertEncoder:
         return BertEncoder(
-            token_model(transformer, tokenizer, layers, where),
+            hf.token_model(transformer, tokenizer, layers, where),
             PieceCutter(tokenizer.backend_tokenizer),
             name=name,
             content_hash=content_hash,
@@ -193,15 +156,15 @@ def _own_encoder(
         )
 
     probe = encoder(Machine(torch.device("cpu"), "fp32"))
-    vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
-    expected = model.encode([PROBE], show_progress_bar=False)
+    vectors = probe.encode(Segmenter().segment(pa.array([hf.PROBE]))).pooled
+    expected = model.encode([hf.PROBE], show_progress_bar=False)
     if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
         return encoder(machine)
     logger.warning("%s: its own library gives other vectors; using that", name)
     return None
 
 
-def _plain_pooling(model: Any) -> Pooling | None:  # noqa: ANN401
+def _plain_pooling(model: Any) -> Pooling | None:
     """Return how a model pools, None if it does more than that or changes the text before."""
     from sentence_transformers.base.modules import Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling as LibraryPooling

@@ -1,25 +1,41 @@
-"""Static word vectors from GloVe, word2vec and fastText files."""
+"""Static word vectors from GloVe, word2vec and fastText files.
+
+The table of a large file is in the memory of a machine once: the first process that reads the file
+writes arrays into the cache folder, and every process maps them into its memory, where the kernel
+holds each page once.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import re
+import shutil
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
+from filelock import FileLock
 
 from sms.encoders import EncodedSentences, EncoderRuntime
-from sms.encoders.word_table import WordTable, shared_table
-from sms.file_hashes import hash_of_file
+from sms.file_hashes import hash_of_file, hash_of_files
+from sms.naming import cache_folder
 from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts
 
 SHARED_FROM_BYTES = 1 << 22
 """The table of a smaller file is in the memory of each process: there is nothing to gain."""
+_TABLE_FORMAT = 1
+"""Part of every table's name: another format finds nothing rather than something wrong."""
+_ARRAYS = ("vectors", "keys", "rows")
+_KEY_BYTES = 16
 _LONGEST_LINE = 1 << 20
 _LARGEST = np.finfo(np.float32).max
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -27,6 +43,43 @@ _MOST_DIGITS = 12
 """Of a number in a header; one with more is none."""
 _NUMBER_AT_END = re.compile(r" [-+]?[\d.]+(e[-+]?\d+)?$")
 _SYMBOLS = "£€¥₹©®™°"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WordTable:
+    """The vectors of words, and where each word's vector is."""
+
+    vectors: np.ndarray
+    """Shape (n_words + 1, d); the last row is the zero vector of unknown words."""
+    keys: np.ndarray
+    """Hashes of the distinct words, sorted, bytes."""
+    rows: np.ndarray
+    """Where the vector of each key is, int64; of words that occur twice, the first."""
+
+    @classmethod
+    def of(cls, words: Sequence[str], vectors: np.ndarray) -> WordTable:
+        """Make a table of words and their vectors, shape (n_words, d)."""
+        keys, rows = np.unique(_keys_of(words), return_index=True)
+        nothing = np.zeros((1, vectors.shape[1]), vectors.dtype)
+        return cls(np.concatenate([vectors, nothing]), keys, rows.astype(np.int64))
+
+    def rows_of(self, words: Sequence[str]) -> np.ndarray:
+        """Return the row of each word's vector, -1 where there is none; int64."""
+        if not self.keys.size:
+            return np.full(len(words), -1, dtype=np.int64)
+        keys = _keys_of(words)
+        places = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        return np.where(self.keys[places] == keys, self.rows[places], -1)
+
+
+def _keys_of(words: Sequence[str]) -> np.ndarray:
+    keys = [
+        hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest()
+        for word in words
+    ]
+    return np.array(keys, dtype=f"S{_KEY_BYTES}")
 
 
 class StaticEncoder:
@@ -106,12 +159,7 @@ class StaticEncoder:
 def load_static(
     file_format: str, path: str, *, runtime: EncoderRuntime, pooling: str = "mean"
 ) -> StaticEncoder:
-    """Read a vector file, see `StaticEncoder`.
-
-    Of the formats `glove` has no header line; `word2vec`, text or binary, and `fasttext` have one.
-    Raises `ValueError` if the file is missing, truncated or not in that format, with its path and
-    line.
-    """
+    """Read a vector file, see `read_vectors` and `StaticEncoder`."""
     table, content_hash = open_table(Path(path), file_format)
     return StaticEncoder(
         table,
@@ -127,45 +175,102 @@ load_glove, load_word2vec, load_fasttext = (
 )
 
 
-def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
-    """Return the table of a vector file, shared with other processes, and the hash of the file.
+def _shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) -> WordTable:
+    """Return a table that this process shares with others, out of the cache folder.
 
-    Raises `ValueError` as `load_static` does.
+    Where the folder has none of that name, which is of the content, `read` gives it.
     """
+    folder = cache_folder() / "vectors" / f"{name}-{_TABLE_FORMAT}"
+    try:
+        if not _is_whole(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{folder}.lock"):  # one process reads the text, the others wait
+                if not _is_whole(folder):
+                    _write(WordTable.of(*read()), folder)
+        # Copy on write: nobody writes, so no page is copied; and compiled code needs no second
+        # variant for arrays that are read-only.
+        return WordTable(
+            *(np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _ARRAYS)
+        )
+    except OSError as error:
+        logger.warning(
+            "every worker keeps its own copy of the word vectors, since %s cannot be used (%s); "
+            "set ASSAY_CACHE to a folder with room for them",
+            folder.parent,
+            error,
+        )
+    return WordTable.of(*read())
+
+
+def _write(table: WordTable, folder: Path) -> None:
+    """Write a table aside, then rename it, so that nobody sees half a table."""
+    aside = folder.with_name(f"{folder.name}.{uuid4().hex}.partial")
+    try:
+        aside.mkdir()
+        for name in _ARRAYS:
+            np.save(aside / f"{name}.npy", getattr(table, name))
+        (aside / "sum").write_text(_sum_of(aside))
+        shutil.rmtree(folder, ignore_errors=True)  # it is damaged if it is there
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _is_whole(folder: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return (folder / "sum").read_text() == _sum_of(folder)
+    return False
+
+
+def _sum_of(folder: Path) -> str:
+    return hash_of_files([folder / f"{name}.npy" for name in _ARRAYS])
+
+
+def open_table(path: Path, file_format: str) -> tuple[WordTable, str]:
+    """Return the table of a vector file, shared with other processes, and the hash of the file."""
     if not path.is_file():
         raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
     content_hash = hash_of_file(path)[:32]
     if path.stat().st_size < SHARED_FROM_BYTES:
         return WordTable.of(*read_vectors(path, file_format)), content_hash
     name = f"{content_hash}-{file_format}"
-    return shared_table(name, lambda: read_vectors(path, file_format)), content_hash
+    return _shared_table(name, lambda: read_vectors(path, file_format)), content_hash
 
 
 def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
     """Read the words of a vector file and their vectors, float32, shape (n_words, d).
 
-    Raises `ValueError` as `load_static` does.
+    Of the formats `glove` has no header line; `word2vec`, text or binary, and `fasttext` have one.
+    Raises `ValueError` if the file is missing, truncated or not in that format, with its path and
+    line.
     """
     if not path.is_file():
         raise ValueError(f"no vector file at `{path}`; check the path after `{file_format}:`")
-    if file_format == "glove":
-        return _read_glove(path)
     with path.open("rb") as file:
         header = file.readline(_LONGEST_LINE)
         parts = header.removeprefix(BOM_UTF8).split()
-        numbers = [int(p) for p in parts if p.isdigit() and len(p) <= _MOST_DIGITS]
+        if file_format == "glove":
+            if len(parts) < 2 or (len(parts) == 2 and parts[0].isdigit()):
+                raise ValueError(
+                    f"`{path}` line 1 must be a word and its values, got {_shown(header)}; a file "
+                    "with a header is read with `word2vec:` or `fasttext:`"
+                )
+            lines = chain([header.removeprefix(BOM_UTF8)], file)
+            return _read_lines(path, lines, 1, len(parts) - 1)
+        numbers = [int(part) for part in parts if part.isdigit() and len(part) <= _MOST_DIGITS]
         if len(parts) != 2 or len(numbers) != 2 or numbers[1] < 1:
             raise ValueError(
                 f"`{path}` line 1 must be `number-of-words dimension`, got {_shown(header)}; "
                 "a file without a header is read with `glove:`"
             )
         n_words, dimension = numbers
-        first = file.readline(_LONGEST_LINE)
-        is_text = not first or _parsed(first, dimension) is not None
+        start = file.read(_LONGEST_LINE)
+        is_text = _parsed(start.partition(b"\n")[0], dimension) is not None
         # a damaged line of text is no binary file
-        if file_format == "word2vec" and not is_text and _CONTROL.search(first + file.peek()):
+        if file_format == "word2vec" and not is_text and _CONTROL.search(start):
             return _read_binary(path, len(header), n_words, dimension)
-        words, vectors = _read_lines(path, chain([first] if first else [], file), 2, dimension)
+        file.seek(len(header))
+        words, vectors = _read_lines(path, file, 2, dimension)
     if words and all(_NUMBER_AT_END.search(word) for word in words):
         raise ValueError(
             f"`{path}` must have {dimension} values in a line by its first line, got more: "
@@ -177,22 +282,6 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
             f"ends at line {len(words) + 1}; download it again"
         )
     return words, vectors
-
-
-def _read_glove(path: Path) -> tuple[list[str], np.ndarray]:
-    with path.open("rb") as file:
-        first = file.readline(_LONGEST_LINE).removeprefix(BOM_UTF8)
-        if not first:
-            raise ValueError(f"`{path}` must hold vectors, got an empty file")
-        parts = first.split()
-        if len(parts) == 2 and parts[0].isdigit():
-            raise ValueError(
-                f"`{path}` line 1 looks like a header, got {_shown(first)}; "
-                "read the file with `word2vec:` or `fasttext:`"
-            )
-        if len(parts) < 2:
-            raise ValueError(f"`{path}` line 1 must be a word and its values, got {_shown(first)}")
-        return _read_lines(path, chain([first], file), 1, len(parts) - 1)
 
 
 def _read_lines(

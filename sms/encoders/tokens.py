@@ -7,6 +7,7 @@ computes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,6 @@ from sms.encoders.contextual import Counted, count_words
 from sms.encoders.pieces import PieceCutter, Windows
 from sms.ragged import offsets_of, ranges
 from sms.text import SegmentedTexts
-
-
-@dataclass(frozen=True, slots=True)
-class SentencePlan:
-    """All that is known of the sentences of a batch before the model has read them."""
-
-    counted: Counted
-    tokens: SentenceTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +32,11 @@ class TokenPlanner:
         """Tell which words have no unknown piece."""
         return self.cutter.known_words(texts, self.max_pieces)
 
-    def plan(self, texts: SegmentedTexts) -> SentencePlan:
-        """Plan all sentences of a batch, or raise `CannotSplit`."""
+    def plan(self, texts: SegmentedTexts) -> tuple[Counted, SentenceTokens]:
+        """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
         counted = count_words(texts, self.known_words(texts))
         asked = counted.kept.values if self.has_words else np.zeros_like(counted.kept.values)
-        return SentencePlan(counted, self.tokens(texts, np.arange(len(texts.sentences)), asked))
+        return counted, self.tokens(texts, np.arange(len(texts.sentences)), asked)
 
     def tokens(self, texts: SegmentedTexts, wanted: np.ndarray, kept: np.ndarray) -> SentenceTokens:
         """Cut the sentences of these numbers; `kept` says which of their words need a vector."""
@@ -60,6 +53,17 @@ class TokenPlanner:
             word_count=np.minimum(count, windows.lengths[window] - first),
             words_of_window=np.searchsorted(window, np.arange(windows.first.size + 1)),
         )
+
+
+class Block(NamedTuple):
+    """What goes through the model together."""
+
+    windows: np.ndarray  # their numbers, the longest first
+    ids: np.ndarray
+    lengths: np.ndarray
+    kept: np.ndarray  # numbers of kept words
+    word_rows: np.ndarray  # tokens of kept words, word after word
+    word_lengths: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +99,3 @@ class SentenceTokens:
         counts = self.word_count[kept]
         rows = ranges(self.word_first[kept] + np.repeat(body, n_kept), counts)
         return Block(chosen, ids, lengths, kept, rows, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What goes through the model together."""
-
-    windows: np.ndarray
-    """Numbers of its windows, the longest first."""
-    ids: np.ndarray
-    lengths: np.ndarray
-    kept: np.ndarray
-    """Numbers of its kept words."""
-    word_rows: np.ndarray
-    """Tokens of its kept words, word after word."""
-    word_lengths: np.ndarray

@@ -1,8 +1,9 @@
-"""Sentence vectors that outlive a run: one SQLite database per encoder, in a folder.
+"""Vectors that were made before: of recent texts in memory, and on disk for later runs.
 
-Processes of one machine may share the folder; it must not be on a network file system, where
-SQLite's locks do not work. A batch is written in one transaction, so a killed run loses what it
-was computing and nothing else. A lost disk costs the cache, not the run.
+On disk there is one SQLite database per encoder, in a folder. Processes of one machine may share
+it; it must not be on a network file system, where SQLite's locks do not work. A batch is written in
+one transaction, so a killed run loses what it was computing and nothing else. A lost disk costs the
+cache, not the run.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
-logger = logging.getLogger(__name__)
-
+V = TypeVar("V")
 SentenceVectors = tuple[np.ndarray, np.ndarray]
 """Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d,)."""
 
@@ -37,6 +39,37 @@ LIBRARIES = (
 """Distributions that make the vectors; with another version they are made anew."""
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vectors BLOB, checksum BLOB)"
 _TIMEOUT_S = 60  # until another process has written its batch
+
+logger = logging.getLogger(__name__)
+
+
+class Recent(Generic[V]):
+    """Values by text; `size_of` gives their bytes, and those not used for longest go first."""
+
+    def __init__(self, size_of: Callable[[V], int]) -> None:
+        self._size_of = size_of
+        self._values: OrderedDict[str, V] = OrderedDict()
+        self.n_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, text: str) -> V:
+        self._values.move_to_end(text)
+        return self._values[text]
+
+    def missing(self, texts: Iterable[str]) -> list[int]:
+        """Return the places of the texts that have no value."""
+        return [place for place, text in enumerate(texts) if text not in self._values]
+
+    def add(self, fresh: Mapping[str, V], most: int) -> None:
+        """Add values of texts that are not there; keep at most so many bytes."""
+        for text, value in fresh.items():
+            self._values[text] = value
+            self.n_bytes += self._size_of(value)
+        while self.n_bytes > most:
+            _, oldest = self._values.popitem(last=False)
+            self.n_bytes -= self._size_of(oldest)
 
 
 def key_of(rules: str, sentence: str) -> bytes:

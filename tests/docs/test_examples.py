@@ -132,11 +132,8 @@ def run_page(name: str, folder: Path, *, slow_too: bool) -> None:
 
 def run_python(code: str, folder: Path, names: dict[str, object]) -> str:
     printed = io.StringIO()
-    with (
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(printed),
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    out, patches = contextlib.redirect_stdout(printed), pytest.MonkeyPatch.context()
+    with contextlib.chdir(folder), out, patches as patch:
         patch.syspath_prepend(folder)
         exec(compile(code, "<guide>", "exec"), names)
     return printed.getvalue()
@@ -146,22 +143,16 @@ def run_command(command: str, folder: Path) -> str:
     """Run a command in bash; one that only calls `assay` in this process, which is quicker."""
     if command.startswith("assay ") and not SHELL_ONLY.search(command):
         printed, complaints = io.StringIO(), io.StringIO()
-        with (
-            contextlib.chdir(folder),
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(complaints),
-        ):
+        out, err = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complaints)
+        with contextlib.chdir(folder), out, err:
             status = run(shlex.split(command)[1:])
         assert status == 0, f"{command}\n{complaints.getvalue()}"
         return printed.getvalue()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-    )
+        cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
 
@@ -212,20 +203,10 @@ def test_few_blocks_do_not_run():
 # What is made of a page
 
 
-@pytest.mark.parametrize("text", ["```\nassay score\n```", "Text.\n\n    assay score\n"])
-def test_block_that_would_never_run_rejected(text):
-    with pytest.raises(AssertionError, match="language"):
-        blocks_of(text)
-
-
-@pytest.mark.parametrize(
-    ("expected", "printed", "is_same"),
-    [
-        ("a 0.5010", "a   0.5011\n", True),
-        ("a 0.5010", "a 0.5030", False),
-        ("in ... s\nrows 3", "in 12 s\nrows 3", True),
-        ("rows 3", "rows 4", False),
-    ],
-)
-def test_output_is_compared(expected, printed, is_same):
-    assert (differs(expected, printed) is None) == is_same
+def test_block_that_would_never_run_and_other_output_are_noticed():
+    for text in ("```\nassay score\n```", "Text.\n\n    assay score\n"):
+        with pytest.raises(AssertionError, match="language"):
+            blocks_of(text)
+    assert differs("in ... s\na 0.5010", "in 12 s\na   0.5011\n") is None
+    for expected, printed in (("a 0.5010", "a 0.5030"), ("rows 3", "rows 4")):
+        assert differs(expected, printed)

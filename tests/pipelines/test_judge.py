@@ -88,6 +88,7 @@ def test_rows_and_ratings_in_memory_are_judged_like_files_whatever_their_names(q
     of_files = assay.judge(LADDER, ratings=ratings, resamples=50)
     ours = {"document_id": "Artikel", "system_id": "Modell", "candidate": "Text"}
     rated = pl.read_csv(ratings).rename({name: ours[name] for name in KEYS})
+    rated = rated.to_dict(as_series=False)
     frame = pl.read_ndjson(LADDER).rename(ours)
     of_rows = assay.judge(frame, ratings=rated, columns=ours, resamples=50)
     assert of_rows.verdict == of_files.verdict

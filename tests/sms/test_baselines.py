@@ -174,7 +174,8 @@ def test_tokenised_text_has_the_features_of_the_text_as_written(tokenized, sides
     candidate = tokenized(WRITTEN) if sides != "source" else WRITTEN
     assert (source, candidate) != (LONG_SOURCE, WRITTEN)
     np.testing.assert_array_equal(
-        features.of_words([source], [candidate]), features.of_words([LONG_SOURCE], [WRITTEN])
+        features.read([source], [candidate]).values,
+        features.read([LONG_SOURCE], [WRITTEN]).values,
     )
 
 

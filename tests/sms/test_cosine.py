@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 
 from sms.cosine import cosine_similarities, text_vectors
 from sms.encoders import EncodedSentences
-from sms.encoders.static import StaticEncoder
-from sms.encoders.word_table import WordTable
+from sms.encoders.static import StaticEncoder, WordTable
 from sms.ragged import Ragged
 from sms.text import Segmenter
 

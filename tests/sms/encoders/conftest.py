@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -65,14 +64,6 @@ def as_they_are() -> Callable[..., SegmentedTexts]:
     return cut_as_they_are
 
 
-@pytest.fixture(scope="session")
-def tf() -> ModuleType:
-    pytest.importorskip("tensorflow_hub", reason="needs TensorFlow; pip install 'assay[tfhub]'")
-    import tensorflow
-
-    return tensorflow
-
-
 def wordpiece(pad_first: bool = True) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -81,31 +72,21 @@ def wordpiece(pad_first: bool = True) -> Tokenizer:
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
     if not pad_first:
         special[:2] = special[1::-1]
-    tokenizer.train_from_iterator(
-        TRAINING,
-        trainers.WordPieceTrainer(vocab_size=180, special_tokens=special, show_progress=False),
-    )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
-    )
-    return tokenizer
+    trainer = trainers.WordPieceTrainer(vocab_size=180, special_tokens=special, show_progress=False)
+    return trained(tokenizer, trainer, "[CLS]", "[SEP]")
 
 
 def byte_level() -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    tokenizer.train_from_iterator(
-        TRAINING,
-        trainers.BpeTrainer(
-            vocab_size=340,
-            show_progress=False,
-            special_tokens=special,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=340,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
+    tokenizer = trained(tokenizer, trainer, "<s>", "</s>")
     tokenizer.post_processor = processors.RobertaProcessing(
         sep=("</s>", 2), cls_token=("<s>", 0), add_prefix_space=False
     )
@@ -118,14 +99,18 @@ def unigram() -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    tokenizer.train_from_iterator(
-        TRAINING,
-        trainers.UnigramTrainer(
-            vocab_size=150, show_progress=False, special_tokens=special, unk_token="<unk>"
-        ),
+    trainer = trainers.UnigramTrainer(
+        vocab_size=150, show_progress=False, special_tokens=special, unk_token="<unk>"
     )
+    return trained(tokenizer, trainer, "<s>", "</s>")
+
+
+def trained(tokenizer: Tokenizer, trainer, first: str, last: str) -> Tokenizer:
+    """Train a tokeniser, and put these marks around every text."""
+    tokenizer.train_from_iterator(TRAINING, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+        single=f"{first} $A {last}",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in (first, last)],
     )
     return tokenizer
 
@@ -176,14 +161,9 @@ def write_model(architecture: str, folder: Path) -> None:
     names = ("<pad>", "<unk>", "<s>", "</s>")
     if tokenizer.token_to_id("[PAD]") is not None:
         names = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-    pad, unknown, first, last = names
+    marks = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), names, strict=True))
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad,
-        unk_token=unknown,
-        cls_token=first,
-        sep_token=last,
-        model_max_length=MAX_POSITIONS,
+        tokenizer_object=tokenizer, model_max_length=MAX_POSITIONS, **marks
     ).save_pretrained(folder)
     config = getattr(transformers, kind)(vocab_size=tokenizer.get_vocab_size() + 8, **settings)
     with torch.random.fork_rng():

@@ -1,8 +1,9 @@
-"""Attention over packed sequences: each kind against one sequence at a time."""
+"""Parts of a forward pass: attention over packed sequences, linear layers, the choice of layers."""
 
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 from functools import partial
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from sms.encoders import attention
 from sms.encoders.attention import attention_of, grouped_attention, varlen_attention
 from sms.encoders.devices import Machine
+from sms.encoders.layers import LayerChoice, Linear, has_onednn, speed_up
 
 HEADS, WIDTH = 2, 8
 LENGTHS = np.array([37, 33, 33, 31, 17, 16, 3, 3, 1])
@@ -61,7 +63,7 @@ def test_attention_matches_one_sequence_at_a_time(step, biased, monkeypatch):
         torch.testing.assert_close(found, expected, rtol=0, atol=ATOL)
 
 
-def test_calls_and_places_by_step(monkeypatch):
+def test_few_calls_on_a_gpu(monkeypatch):
     lengths = np.sort(np.random.default_rng(0).integers(5, 61, 400))[::-1]
     places, real = [], F.scaled_dot_product_attention
 
@@ -71,9 +73,6 @@ def test_calls_and_places_by_step(monkeypatch):
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counting)
     qkv = torch.zeros(int(lengths.sum()), 3 * HEADS * WIDTH)
-    attention_of(CPU, HEADS, WIDTH, None)(lengths)(qkv, qkv[:, : HEADS * WIDTH].clone())
-    assert (len(places), sum(places)) == (len(np.unique(lengths)), lengths.sum())
-    places.clear()
     coarse = grouped_attention(lengths, machine=CPU, heads=HEADS, step=attention.GPU_STEP)
     coarse(qkv, qkv[:, : HEADS * WIDTH].clone())
     assert len(places) <= 4
@@ -105,3 +104,34 @@ def test_gpu_gets_one_call_in_half_precision_where_it_works(monkeypatch, caplog)
 def test_loading_an_encoder_brings_no_compiler():
     program = "import sys, sms.encoders.bert; sys.exit('torch.nn.attention.varlen' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# Layers
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean:0..7", "got 7 in 'mean:0..7'"),
+        ("concat:-8", "got -8 in 'concat:-8'"),
+        ("mean:3..2", "`layers` must run from a lower to a higher layer, got 'mean:3..2'"),
+        ("second", "must be last, first, all, mean:I..J or concat:I,J,..., got 'second'"),
+    ],
+)
+def test_wrong_choice_rejected(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LayerChoice.parse(text, 6)
+
+
+def test_model_with_fast_layers_computes_the_same():
+    torch.manual_seed(0)
+    inner = torch.nn.Sequential(torch.nn.Linear(8, 3, bias=False))
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), inner)
+    x = torch.randn(5, 6)
+    with torch.inference_mode():
+        expected = model(x)
+        kind = Linear if has_onednn(model[0].weight) else torch.nn.Linear
+        speed_up(model)
+        torch.testing.assert_close(model(x), expected)
+        torch.testing.assert_close(model(x[None]), expected[None])  # as batches of sequences
+    assert type(model[0]) is type(model[2][0]) is kind

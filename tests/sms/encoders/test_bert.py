@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, linear, packed_model
+from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, layers, packed_model
 from sms.encoders.bert import BertEncoder, Pooling, load_minilm, minilm_folder
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
@@ -21,14 +21,8 @@ from tests.sms.encoders.conftest import cut_as_they_are as as_they_are
 
 ATOL = 2e-6
 """Of normalised vectors; both sides compute in float32, in another order."""
-WORD_ATOL = 5e-6
-"""Of hidden states, which reach 2.6."""
-NEIGHBOUR_ATOL = 1e-5
-"""The order of float32 sums may follow the number of rows that go through a layer together."""
-
-HALF_ATOL = 5e-3
-"""Of normalised vectors in bf16: what a processor makes of the same sentence among other neighbours
-(1e-3 seen with AMX, 0 without) or another processor of it (2e-3)."""
+HALF_ATOL = 2e-2
+"""Of normalised vectors in bf16."""
 
 CPU = EncoderRuntime(device="cpu")
 SENTENCES = [
@@ -103,19 +97,15 @@ def test_vector_for_every_known_word(together, segmented):
 
 def test_empty_batch(encoder):
     encoded = encoder.encode(Segmenter().segment(pa.array([None, ""], pa.string())))
-    assert encoded.word_points.shape == (0, 384)
-    assert encoded.pooled.shape == encoded.sentence_points.shape == (0, 384)
+    assert encoded.word_points.shape == encoded.pooled.shape == (0, 384)
 
 
 @pytest.mark.parametrize(
     "sentence",
     [
-        pytest.param("zebra " * 252 + "crossing", id="one-window"),
-        pytest.param("zebra " * 254 + "crossing", id="a-word-too-many"),
         pytest.param("zebra " * 253 + "antidisestablishmentarianism", id="a-piece-too-many"),
         pytest.param("zebra " * 100 + "1,2" + ",3" * 300 + " zebra" * 3, id="huge-number"),
         pytest.param("x" * 5000 + " zebra", id="huge-word"),
-        pytest.param("東京" * 400, id="ideographs"),
         pytest.param("- " * 300 + "zebra", id="punctuation-windows"),
     ],
 )
@@ -133,16 +123,6 @@ def test_long_sentence_is_not_cut(sentence, encoder):
 # A sentence's vectors are its own
 
 
-def assert_same_vectors(
-    found: EncodedSentences, k: int, expected: EncodedSentences, at: int
-) -> None:
-    pairs = [(word_vectors(found, k), word_vectors(expected, at))]
-    pairs += [(found.pooled[k], expected.pooled[at])]
-    pairs += [(found.sentence_points[k], expected.sentence_points[at])]
-    for ours, theirs in pairs:
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEIGHBOUR_ATOL)
-
-
 def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
     n_threads = torch.get_num_threads()
     try:
@@ -155,17 +135,14 @@ def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
         torch.set_num_threads(n_threads)
 
 
-def test_linear_layers_without_onednn_give_the_same(together, segmented, monkeypatch):
-    monkeypatch.setattr(linear, "has_onednn", lambda weight: False)
-    found = load_minilm(runtime=CPU).encode(segmented)
-    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=ATOL)
-    np.testing.assert_allclose(found.word_points, together.word_points, rtol=0, atol=WORD_ATOL)
-
-
-def test_bf16_without_bf16_in_onednn(segmented, monkeypatch):
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_linear_layers_without_onednn_give_the_same(precision, together, segmented, monkeypatch):
+    if precision == "fp32":
+        monkeypatch.setattr(layers, "has_onednn", lambda weight: False)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision="bf16"))
-    assert np.isfinite(encoder.encode(segmented).pooled).all()
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
+    found, atol = encoder.encode(segmented), {"fp32": ATOL, "bf16": HALF_ATOL}[precision]
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=atol)
 
 
 # Short of memory
@@ -186,9 +163,6 @@ def test_out_of_memory_makes_blocks_smaller(together, segmented, monkeypatch, ca
     room = 0
     with pytest.raises(RuntimeError, match="out of GPU memory with a single sequence of"):
         load_minilm(runtime=CPU).encode(segmented)
-
-
-# Beside what is computed
 
 
 def test_next_blocks_are_sent_before_results_are_waited_for(segmented, together, monkeypatch):
@@ -223,43 +197,26 @@ def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_keeps_the_order_of_similarities(precision, together, segmented):
-    from scipy.stats import kendalltau
-
-    runtime = EncoderRuntime(device="cpu", precision=precision)
-    encoder = load_minilm(runtime=runtime)
+def test_half_precision_gives_about_the_same(precision, together, segmented):
+    encoder = load_minilm(runtime=EncoderRuntime(device="cpu", precision=precision))
     assert encoder.signature.endswith(f"|precision:{precision}")
     found = encoder.encode(segmented)
-    upper = np.triu_indices(len(SENTENCES), 1)
-    for name in ("pooled", "sentence_points"):
-        ours, theirs = (normalised(getattr(e, name)) for e in (found, together))
-        assert kendalltau((ours @ ours.T)[upper], (theirs @ theirs.T)[upper]).statistic > 0.98
+    np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=HALF_ATOL)
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
-    alone = load_minilm(runtime=runtime)
-    for number in (0, 4, 19):
-        vector = alone.encode(as_they_are(SENTENCES[number : number + 1])).pooled[0]
-        np.testing.assert_allclose(vector, found.pooled[number], rtol=0, atol=HALF_ATOL)
 
 
-def normalised(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-def test_gpu_that_is_not_there_rejected(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
-        load_minilm(runtime=EncoderRuntime(device="cuda"))
-
-
-def test_gpu_means_bf16_unless_said_otherwise(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for device, precision, expected in (
-        ("auto", "auto", ("cuda", "bf16")),
-        ("auto", "fp32", ("cuda", "fp32")),
-        ("cpu", "auto", ("cpu", "fp32")),
+def test_device_and_number_format(monkeypatch):
+    for has_gpu, device, precision, expected in (
+        (True, "auto", "auto", ("cuda", "bf16")),
+        (True, "auto", "fp32", ("cuda", "fp32")),
+        (True, "cpu", "auto", ("cpu", "fp32")),
+        (False, "auto", "auto", ("cpu", "fp32")),
     ):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
         chosen = Machine.choose(EncoderRuntime(device=device, precision=precision))
         assert (chosen.device.type, chosen.precision) == expected
+    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
+        load_minilm(runtime=EncoderRuntime(device="cuda"))
 
 
 @pytest.mark.gpu
@@ -277,7 +234,8 @@ def test_emptied_vocabulary_changes_nothing(together, encoder, monkeypatch):
     segmenter = Segmenter()
     for k, sentence in enumerate(SENTENCES[:6]):
         found = encoder.encode(segmenter.segment(pa.array([sentence])))
-        assert_same_vectors(found, 0, together, k)
+        np.testing.assert_array_equal(word_vectors(found, 0), word_vectors(together, k))
+        np.testing.assert_array_equal(found.pooled[0], together.pooled[k])
 
 
 # The cache
@@ -287,21 +245,15 @@ def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
     encoder.encode(as_they_are(SENTENCES[5:]))
     first = encoder.state()
     assert (first["tokens"] > 0, first["sentences"], first["cached"]) == (True, 15, 0)
-    found = encoder.encode(segmented)
-    for k in range(len(SENTENCES)):
-        assert_same_vectors(found, k, together, k)
+    for _ in range(2):
+        assert_equal_bits(encoder.encode(segmented), together)
     second = encoder.state()
-    encoder.encode(segmented)
-    assert second["tokens"] > first["tokens"]
-    assert encoder.state() == {
-        "tokens": second["tokens"],
-        "sentences": 55,
-        "cached": 35,
-        "from_disk": 0,
-        "truncated": 0,
-        "words": second["words"] + int(together.n_kept.sum()),
-        "unknown": 3,  # the word of 101 letters each time
-    }
+    assert second.pop("tokens") > first["tokens"]
+    assert second.pop("words") == first["words"] + 2 * together.n_kept.sum()
+    # the word of 101 letters each time
+    assert second == {
+        "sentences": 55, "cached": 35, "from_disk": 0, "truncated": 0, "unknown": 3,
+    }  # fmt: skip
 
 
 def test_cache_is_bounded(encoder, monkeypatch):
@@ -317,12 +269,6 @@ def test_cache_is_bounded(encoder, monkeypatch):
 # Loading
 
 
-def test_model_without_room_for_text_rejected(encoder):
-    settings = {"name": "short", "content_hash": "", "pooling": Pooling()}
-    with pytest.raises(ValueError, match="`max_tokens` must leave room for a piece of text, got 2"):
-        BertEncoder(encoder._model, encoder._cutter, max_tokens=2, **settings)
-
-
 def test_layers_and_pooling_are_in_the_signature():
     encoder = load_minilm(runtime=CPU, layers="concat:-2,-1", pooling="max")
     expected = "all-MiniLM-L6-v2|layer:concat:-2,-1|words:mean|oov:nfkc+drop|pool:max+unit"
@@ -330,7 +276,10 @@ def test_layers_and_pooling_are_in_the_signature():
     assert (encoder.dimension, encoder.pooling) == (768, "max")
 
 
-def test_damaged_package_rejected(tmp_path, monkeypatch):
+def test_model_without_room_or_damaged_package_rejected(encoder, tmp_path, monkeypatch):
+    settings = {"name": "short", "content_hash": "", "pooling": Pooling()}
+    with pytest.raises(ValueError, match="`max_tokens` must leave room for a piece of text, got 2"):
+        BertEncoder(encoder._model, encoder._cutter, max_tokens=2, **settings)
     shutil.copytree(minilm_folder(), tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100_000])
@@ -363,21 +312,14 @@ def test_sentence_without_known_words_that_count_has_no_weight(text):
     assert encoded.weights.tolist() == encoded.pooled_weights.tolist() == [0]
 
 
-FORMS = [
-    ("\uff50\uff4f\uff4c\uff49\uff43\uff45", "police"),
-    ("o\ufb03ce", "office"),
-    ("\u2466", "7"),
-]
-
-
-@pytest.mark.parametrize(("odd", "plain"), FORMS, ids=["full-width", "ligature", "circled"])
+@pytest.mark.parametrize(
+    ("odd", "plain"),
+    [("\uff50\uff4f\uff4c\uff49\uff43\uff45", "police"), ("o\ufb03ce", "office"), ("\u2466", "7")],
+)
 def test_compatibility_forms_have_the_vectors_of_plain_letters(odd, plain):
     found, expected = (encode_words(f"The {word} works")[0] for word in (odd, plain))
     np.testing.assert_array_equal(found.word_points, expected.word_points)
     np.testing.assert_array_equal(found.pooled, expected.pooled)
-
-
-def test_known_words_are_cut_as_they_stand():
-    """`™` and the ligature fi are pieces of the vocabulary; their plain forms are others."""
-    found, plain = (encode_words(text)[0] for text in ("™ ﬁne", "TM fine"))
-    assert np.abs(found.pooled - plain.pooled).max() > 0.01
+    # `™` and the ligature fi are pieces of the vocabulary; their plain forms are others
+    found, expected = (encode_words(text)[0] for text in ("™ ﬁne", "TM fine"))
+    assert np.abs(found.pooled - expected.pooled).max() > 0.01

@@ -11,18 +11,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from sms import score_texts
 from sms.encoders import EncodedSentences, EncoderRuntime, infersent
 from sms.encoders.infersent import InferSentEncoder, load_infersent
-from sms.encoders.registry import load_encoder
 from sms.text import Segmenter
 
 ATOL = 2e-6
 """Of LSTM states, which lie within (-1, 1); both sides compute in float32."""
 NEIGHBOUR_ATOL = 1e-6
 D_IN, HIDDEN = 5, 6
-RUNTIME = EncoderRuntime(device="cpu")
-
 WORDS = ["<s>", "</s>", "<p>", "</p>", "The", "the", "cat", "sat", "do", "don", "n't", "'t", "go",
          ".", ",", "U.S.", "mat", "on", "``", "''"]  # fmt: skip
 # sentence, its tokens that have vectors in version 1, and in version 2
@@ -45,70 +41,69 @@ def state_dict() -> dict[str, torch.Tensor]:
     return {f"enc_lstm.{name}": tensor for name, tensor in lstm().state_dict().items()}
 
 
-def table(words=tuple(WORDS)) -> dict[str, np.ndarray]:
+def table() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(11)
-    return {word: rng.normal(size=D_IN).round(4).astype(np.float32) for word in words}
+    return {word: rng.normal(size=D_IN).round(4).astype(np.float32) for word in WORDS}
 
 
-def write_vectors(path, vectors=None, *, has_header=False):
-    vectors = table() if vectors is None else vectors
+def write_vectors(path, vectors, head=""):
     lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items()]
-    head = f"{len(vectors)} {D_IN}\n" if has_header else ""
     path.write_text(head + "".join(lines), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def model(tmp_path):
-    path = tmp_path / "infersent1.pkl"
-    torch.save(state_dict(), path)
-    return path
+    torch.save(state_dict(), tmp_path / "infersent1.pkl")
+    return tmp_path / "infersent1.pkl"
 
 
 @pytest.fixture
 def vectors(tmp_path):
-    return write_vectors(tmp_path / "glove.txt")
+    return write_vectors(tmp_path / "glove.txt", table())
 
 
 def load(model, vectors, version="1") -> InferSentEncoder:
-    return load_infersent(str(model), runtime=RUNTIME, vectors=str(vectors), version=version)
+    runtime = EncoderRuntime(device="cpu")
+    return load_infersent(str(model), runtime=runtime, vectors=str(vectors), version=version)
 
 
 def encode(encoder: InferSentEncoder, *sentences: str) -> tuple[EncodedSentences, np.ndarray]:
     """Encode sentences; the second value is the number of each."""
     cut = Segmenter().segment(pa.array(sentences))
+    assert len(cut.text_sentences.values) == len(sentences)
     return encoder.encode(cut), cut.text_sentences.values
 
 
 def pooled(encoder: InferSentEncoder, *sentences: str) -> np.ndarray:
     encoded, order = encode(encoder, *sentences)
-    assert order.size == len(sentences)
     return encoded.pooled[order]
 
 
-def plain(tokens: str, words: dict[str, np.ndarray]) -> np.ndarray:
+def plain(tokens: str) -> np.ndarray:
     """The largest states of a plain LSTM over one sentence."""
-    rows = torch.from_numpy(np.stack([words[token] for token in tokens.split()]))
+    rows = torch.from_numpy(np.stack([table()[token] for token in tokens.split()]))
     with torch.no_grad():
         states, _ = lstm()(rows[:, None])
     return states[:, 0].max(dim=0).values.numpy()
 
 
-# Vectors
-
-
 @pytest.mark.parametrize(("version", "first", "last"), [("1", "<s>", "</s>"), ("2", "<p>", "</p>")])
-def test_vectors_match_a_plain_lstm(version, first, last, model, vectors):
-    expected = [plain(f"{first} {row[int(version)]} {last}", table()) for row in SENTENCES]
-    found = pooled(load(model, vectors, version), *(row[0] for row in SENTENCES))
+def test_vectors_match_a_plain_lstm(version, first, last, model, vectors, tmp_path):
+    expected = [plain(f"{first} {row[int(version)]} {last}") for row in SENTENCES]
+    if version == "2":  # fastText's files have a header
+        vectors = write_vectors(tmp_path / "crawl.vec", table(), f"{len(WORDS)} {D_IN}\n")
+    encoder = load(model, vectors, version)
+    found = pooled(encoder, *(row[0] for row in SENTENCES))
     np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL)
+    name = f"infersent{version}-infersent1|vectors:{vectors.stem}|oov:drop|pool:mean"
+    assert encoder.signature == name
 
 
 def test_markers_without_vectors_are_left_out(model, tmp_path):
     words = {word: row for word, row in table().items() if "s>" not in word}
     encoder = load(model, write_vectors(tmp_path / "unmarked.txt", words))
-    expected = plain("The cat", words)
-    np.testing.assert_allclose(pooled(encoder, "The cat")[0], expected, rtol=0, atol=ATOL)
+    np.testing.assert_allclose(pooled(encoder, "The cat")[0], plain("The cat"), rtol=0, atol=ATOL)
 
 
 @pytest.mark.parametrize("budget", [1, 9, 4096])
@@ -120,52 +115,22 @@ def test_vectors_do_not_depend_on_neighbours(budget, model, vectors, monkeypatch
     np.testing.assert_allclose(together, alone, rtol=0, atol=NEIGHBOUR_ATOL)
 
 
-def test_published_file_in_the_old_format(model, vectors, tmp_path):
-    torch.save(state_dict(), tmp_path / "old.pkl", _use_new_zipfile_serialization=False)
-    found = pooled(load(tmp_path / "old.pkl", vectors), "The cat sat.")
-    np.testing.assert_array_equal(found, pooled(load(model, vectors), "The cat sat."))
-
-
 def test_sentence_without_known_words_does_not_count(model, vectors):
-    encoder = load(model, vectors)
-    encoded, order = encode(encoder, "Unicorns gambol", "The cat sat")
-    assert encoded.weights[order].tolist() == [0, 2]  # `the` is a stop word
-    assert encoded.pooled_weights[order].tolist() == [0, 3]
-    assert not encoded.pooled[order[0]].any()
-    assert encoder.dimension == 2 * HIDDEN
+    sentences = ("Unicorns gambol", "The cat sat", "Aardvarks gambol")
+    encoded, order = encode(load(model, vectors), *sentences)
+    assert encoded.weights[order].tolist() == [0, 2, 0]  # `the` is a stop word
+    assert encoded.pooled_weights[order].tolist() == [0, 3, 0]
+    assert encoded.pooled[order].any(axis=1).tolist() == [False, True, False]
 
 
-# Through the registry and the metrics
-
-
-def test_scores_by_hand(model, vectors):
-    spec = f"infersent:{model},vectors={vectors}"
-    scores = score_texts(
-        ["The cat sat.", "Unicorns gambol."],
-        ["the mat .", "The cat sat."],
-        encoders={"infersent": spec},
-        metrics=("cosine@infersent", "sms@infersent"),
-    ).to_pydict()
-    one, other = plain("<s> The cat sat . </s>", table()), plain("<s> the mat . </s>", table())
-    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-    assert scores["cosine@infersent"] == [pytest.approx(cosine, abs=ATOL), None]
-    distance = np.linalg.norm(one - other)
-    assert scores["sms@infersent"] == [pytest.approx(np.exp(-distance), abs=ATOL), None]
-
-
-def test_version_and_files_decide_signature_and_hash(model, vectors, tmp_path):
-    first = load_encoder(f"infersent:{model},vectors={vectors}")
-    second = load_encoder(f"infersent:{model},vectors={vectors},version=2")
-    assert first.signature == "infersent1-infersent1|vectors:glove|oov:drop|pool:mean"
-    assert second.signature == "infersent2-infersent1|vectors:glove|oov:drop|pool:mean"
-    assert (pooled(first, "cat") != pooled(second, "cat")).all()
-    more = write_vectors(tmp_path / "more.txt", table((*WORDS, "dog")))
-    torch.save({name: x + 1 for name, x in state_dict().items()}, tmp_path / "changed.pkl")
-    hashes = [first, second, load(model, more), load(tmp_path / "changed.pkl", vectors)]
+def test_files_decide_the_hash_and_the_old_format_is_read(model, vectors, tmp_path):
+    first, old, changed = load(model, vectors), tmp_path / "old.pkl", tmp_path / "changed.pkl"
+    torch.save(state_dict(), old, _use_new_zipfile_serialization=False)  # as it is published
+    np.testing.assert_array_equal(pooled(first, "The cat"), pooled(load(old, vectors), "The cat"))
+    torch.save({name: x + 1 for name, x in state_dict().items()}, changed)
+    more = write_vectors(tmp_path / "more.txt", table() | {"dog": table()["cat"]})
+    hashes = [first, load(model, more), load(changed, vectors)]
     assert len({encoder.content_hash for encoder in hashes}) == 3
-
-
-# Bad input
 
 
 class Payload:
@@ -187,7 +152,6 @@ def saves(**changes):
 
 # what is done with a state dict, message after the path
 WRONG = {
-    "empty": (lambda path: path.write_bytes(b""), "must be a whole state dict"),
     "truncated": (cut_short, "must be a whole state dict"),
     "code": (saves(bias_ih_l0=Payload()), "and hold nothing but tensors"),
     "plain-code": (lambda path: path.write_bytes(pickle.dumps(Payload())), "nothing but tensors"),
@@ -209,17 +173,12 @@ def test_wrong_state_dict_rejected(save, message, vectors, tmp_path, monkeypatch
     assert not (tmp_path / "executed").exists()
 
 
-def test_vectors_of_another_width_rejected(model, tmp_path):
-    path = tmp_path / "narrow.txt"
-    path.write_text("cat 1 2 3\n")
-    with pytest.raises(ValueError, match=r"narrow.txt` must hold vectors of 5 values .* got 3"):
-        load(model, path)
-
-
-def test_missing_files_rejected(model, vectors, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"no state dict at `.*none.pkl`; download one to that path, for example"
+def test_missing_or_narrow_files_rejected(model, vectors, tmp_path):
+    narrow = write_vectors(tmp_path / "narrow.txt", {"cat": [1, 2, 3]})
+    for given, message in (
+        ((model, narrow), r"narrow.txt` must hold vectors of 5 values .* got 3"),
+        ((tmp_path / "none.pkl", vectors), r"no state dict at `.*none.pkl`; download one to that"),
+        ((model, tmp_path / "none.txt"), r"no vector file at `.*none.txt`; .*after `vectors=`"),
     ):
-        load(tmp_path / "none.pkl", vectors)
-    with pytest.raises(ValueError, match=r"no vector file at `.*none.txt`; .*after `vectors=`"):
-        load(model, tmp_path / "none.txt")
+        with pytest.raises(ValueError, match=message):
+            load(*given)

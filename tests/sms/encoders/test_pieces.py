@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from sms.encoders import pieces
-from sms.encoders.hugging_face import load_tokenizer
 from sms.encoders.pieces import PieceCutter, SentencePieces, read_marks_as_letters
 from sms.ragged import Ragged
 
@@ -24,27 +20,6 @@ SENTENCES = [
 
 def tokenizer_of(folder) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
-def test_pieces_match_the_tokenizer(architecture, tiny_model, as_they_are):
-    tokenizer = tokenizer_of(tiny_model(architecture))
-    cutter = PieceCutter(tokenizer)
-    found = cutter.cut(as_they_are(SENTENCES), np.arange(len(SENTENCES)), 60)
-    for k, sentence in enumerate(SENTENCES):
-        with_ends = [*cutter.prefix, *found.ids[k], *cutter.suffix]
-        assert with_ends == tokenizer.encode(sentence).ids
-
-
-def test_cutting_by_sentence_matches_cutting_by_word(tiny_model, as_they_are, monkeypatch):
-    cut = as_they_are(SENTENCES)
-    wanted = np.array([4, 1, 0, 3])
-    by_word = PieceCutter(tokenizer_of(tiny_model("bert"))).cut(cut, wanted, 60)
-    monkeypatch.setattr(pieces, "_is_word_local", lambda settings: False)
-    by_sentence = PieceCutter(tokenizer_of(tiny_model("bert"))).cut(cut, wanted, 60)
-    for name in ("ids.values", "ids.offsets", "first", "count"):
-        get = attrgetter(name)
-        np.testing.assert_array_equal(get(by_word), get(by_sentence))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +54,6 @@ def test_special_tokens_in_the_middle_rejected():
     )
     with pytest.raises(ValueError, match="special tokens at the ends only"):
         PieceCutter(tokenizer)
-
-
-def test_sentence_without_pieces_has_one(tiny_model, as_they_are):
-    cutter = PieceCutter(tokenizer_of(tiny_model("roberta")))
-    cut = as_they_are(["a \u0301"])
-    found = cutter.cut(cut, np.arange(1), 60)
-    assert (found.count >= 1).all()
-    assert (found.first + found.count <= found.ids.offsets[-1]).all()
 
 
 MARKS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[SEP]", "<|endoftext|>", "<think>", "<0x0A>"]
@@ -134,15 +101,3 @@ def test_marks_in_a_text_are_letters(kind):
             letters = tokenizer.decode(ids, skip_special_tokens=False)
             assert letters.replace(" ", "") == text.replace(" ", "")
     assert tokenizer.token_to_id("</s>") == 1
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
-def test_loaded_tokenizer_reads_marks_as_letters(architecture, tiny_model):
-    loaded = load_tokenizer(tiny_model(architecture))
-    own = tokenizer_of(tiny_model(architecture))
-    assert loaded(SENTENCES)["input_ids"] == [own.encode(text).ids for text in SENTENCES]
-    for mark in MARKS:
-        first, *ids, last = loaded(f"The {mark} committee met.")["input_ids"]
-        assert (first, last) == (loaded.cls_token_id, loaded.sep_token_id)
-        assert not {*ids} & {*loaded.all_special_ids} - {loaded.unk_token_id}
-        assert ids[-3:] == loaded("committee met.")["input_ids"][-4:-1]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base import modules
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder
 from sms.encoders.registry import load_encoder
-from sms.encoders.sentence_transformer import LibraryEncoder, _load, load_st
+from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 
 ATOL = 2e-6
 CPU = EncoderRuntime(device="cpu")
@@ -28,23 +30,16 @@ SENTENCES = [
 
 def saved(folder: Path, transformer: Path, *others, **options) -> Path:
     """Save a sentence-transformers model around a transformer."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer
-
-    modules = [Transformer(str(transformer)), *others]
-    SentenceTransformer(modules=modules, device="cpu", **options).save(str(folder))
+    parts = [modules.Transformer(str(transformer)), *others]
+    SentenceTransformer(modules=parts, device="cpu", **options).save(str(folder))
     return folder
 
 
 def pooling(mode: str | tuple[str, ...]):
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
     return Pooling(32, pooling_mode=mode)
 
 
 def expected(folder: Path, sentences: list[str]) -> np.ndarray:
-    from sentence_transformers import SentenceTransformer
-
     return SentenceTransformer(str(folder), device="cpu").encode(sentences)
 
 
@@ -53,9 +48,7 @@ def expected(folder: Path, sentences: list[str]) -> np.ndarray:
     [("bert", "mean"), ("roberta", "max"), ("mpnet", "cls"), ("modernbert", "mean")],
 )
 def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path, as_they_are):
-    from sentence_transformers.base.modules import Normalize
-
-    folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), Normalize())
+    folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), modules.Normalize())
     encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, BertEncoder)
     assert not encoder.has_words
@@ -66,27 +59,29 @@ def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path, as
     assert encoded.sentence_words.lengths.tolist() == [0] * len(SENTENCES)
 
 
-@pytest.mark.parametrize("kind", ["dense", "two-poolings", "weighted-mean", "prompt", "lower-case"])
-def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_are):
-    from sentence_transformers.base.modules import Dense
+OTHERS = {
+    "dense": (16, lambda: [pooling("mean"), modules.Dense(32, 16)], {}),
+    "two-poolings": (64, lambda: [pooling(("mean", "max"))], {}),
+    "weighted-mean": (32, lambda: [pooling("weightedmean")], {}),
+    "prompt": (
+        32,
+        lambda: [pooling("mean")],
+        {"prompts": {"query": "Tuesday: "}, "default_prompt_name": "query"},
+    ),
+    "lower-case": (32, lambda: [pooling("mean")], {}),
+}
 
-    others, options = {
-        "dense": ([pooling("mean"), Dense(32, 16)], {}),
-        "two-poolings": ([pooling(("mean", "max"))], {}),
-        "weighted-mean": ([pooling("weightedmean")], {}),
-        "prompt": (
-            [pooling("mean")],
-            {"prompts": {"query": "Tuesday: "}, "default_prompt_name": "query"},
-        ),
-        "lower-case": ([pooling("mean")], {}),
-    }[kind]
-    folder = saved(tmp_path / "model", tiny_model("bert"), *others, **options)
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_are):
+    dimension, others, options = OTHERS[kind]
+    folder = saved(tmp_path / "model", tiny_model("bert"), *others(), **options)
     if kind == "lower-case":
         settings = folder / "sentence_bert_config.json"
         settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
     encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, LibraryEncoder)
-    assert encoder.dimension == {"dense": 16, "two-poolings": 64}.get(kind, 32)
+    assert encoder.dimension == dimension
     encoded = encoder.encode(as_they_are(SENTENCES))
     np.testing.assert_allclose(encoded.pooled, expected(folder, SENTENCES), rtol=0, atol=ATOL)
     assert encoder.counts["tokens"] > 0
@@ -113,20 +108,6 @@ def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
         assert encoder.state()["truncated"] == 2
         np.testing.assert_allclose(encoded.pooled, expected(folder, sentences), rtol=0, atol=ATOL)
     assert encoder.counts["from_disk"] == len(sentences)
-
-
-@pytest.mark.slow
-def test_published_weights_read_marks_as_letters(as_they_are):
-    source = Path(os.environ.get("ASSAY_WEIGHTS", "weights")) / "all-mpnet-base-v2"
-    if not source.is_dir():
-        pytest.skip(f"no weights at {source}; set ASSAY_WEIGHTS to the folder that has them")
-    texts = ["A <mask> cat [UNK] <pad> sat.", "A < mask > cat [ UNK ] < pad > sat."]
-    own = load_st(str(source), runtime=CPU)
-    assert isinstance(own, BertEncoder)
-    np.testing.assert_allclose(*own.encode(as_they_are(texts)).pooled, rtol=0, atol=ATOL)
-    marked = ["A </s> cat.", *texts]
-    vectors = _load(source).encode([*marked, "A < / s > cat."])
-    np.testing.assert_allclose(vectors[:2], vectors[[3, 2]], rtol=0, atol=ATOL)
 
 
 def test_damaged_module_list_rejected(tiny_model, tmp_path):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +13,7 @@ import pytest
 from sms.encoders import EncoderRuntime, vector_cache
 from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.registry import load_encoder
-from sms.encoders.vector_cache import VectorCache, key_of
+from sms.encoders.vector_cache import Recent, VectorCache, key_of
 from tests.sms.encoders.conftest import assert_equal_bits
 
 D = 3
@@ -44,17 +40,11 @@ def fill(target: VectorCache, numbers: range) -> None:
 
 def read(source: VectorCache, numbers: range) -> set[int]:
     """Read the entries that are there, check each bit of them, and return their numbers."""
-    n_words = np.array([number % 10 for number in numbers])
-    found = source.read(keys_of(numbers), n_words)
-    for place, (words, own) in found.items():
-        expected_words, expected_own = entry(numbers[place])
-        np.testing.assert_array_equal(words, expected_words)
-        np.testing.assert_array_equal(own, expected_own)
+    found = source.read(keys_of(numbers), np.array([number % 10 for number in numbers]))
+    for place, vectors in found.items():
+        for ours, expected in zip(vectors, entry(numbers[place]), strict=True):
+            np.testing.assert_array_equal(ours, expected)
     return {numbers[place] for place in found}
-
-
-def file_of(folder: Path) -> Path:
-    return next(folder.glob("*.sqlite"))
 
 
 def test_what_was_written_is_read_by_others(tmp_path):
@@ -76,12 +66,9 @@ def test_what_others_made_is_not_found(tmp_path, monkeypatch):
     assert read(cache(tmp_path), range(10)) == set(range(10))
 
 
-# Damage
-
-
 def test_changed_bytes_are_not_found_and_written_again(tmp_path):
     fill(cache(tmp_path), range(20))
-    with closing(sqlite3.connect(file_of(tmp_path))) as database, database:
+    with closing(sqlite3.connect(next(tmp_path.glob("*.sqlite")))) as database, database:
         database.execute("UPDATE vectors SET vectors = zeroblob(length(vectors)) WHERE rowid < 6")
     assert len(read(cache(tmp_path), range(20))) == 15
     fill(cache(tmp_path), range(20))
@@ -92,7 +79,7 @@ def test_changed_bytes_are_not_found_and_written_again(tmp_path):
 def test_damaged_file_costs_the_cache_only(damage, tmp_path, caplog):
     ours = cache(tmp_path / "folder")
     fill(ours, range(200))
-    path = file_of(tmp_path / "folder")
+    (path,) = (tmp_path / "folder").glob("*.sqlite")
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-5000])
     else:
@@ -108,51 +95,6 @@ def test_folder_that_cannot_be_made_rejected(tmp_path):
         cache(tmp_path / "file")
 
 
-# Processes
-
-WRITER = """
-import sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-from tests.sms.encoders.test_vector_cache import cache, fill
-ours = cache(Path({folder!r}))
-print("ready", flush=True)
-for start in range({start}, {stop}, 20):
-    fill(ours, range(start, start + 20))
-"""
-
-
-def writer(folder: Path, start: int, stop: int) -> subprocess.Popen:
-    root = Path(__file__).resolve().parents[3]
-    code = WRITER.format(path=[str(root)], folder=str(folder), start=start, stop=stop)
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root
-    )
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-@pytest.mark.slow
-def test_processes_share_a_folder_and_may_be_killed(tmp_path):
-    killed = writer(tmp_path, 0, 1_000_000)
-    time.sleep(0.03)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    killed.stdout.close()
-    assert len(read(cache(tmp_path), range(4000))) % 20 == 0  # whole batches
-    writers = [writer(tmp_path, 0, 400), writer(tmp_path, 200, 600)]
-    reader, seen = cache(tmp_path), set()
-    while any(process.poll() is None for process in writers):
-        found = read(reader, range(600))
-        assert found >= seen
-        seen = found
-        time.sleep(0.01)
-    for process in writers:
-        process.stdout.close()
-        assert process.returncode == 0
-    assert read(cache(tmp_path), range(600)) == set(range(600))
-
-
 # Encoders
 
 SENTENCES = ["The committee met on Tuesday.", "Warmer states pay more.", "the of and", "One"]
@@ -165,14 +107,15 @@ def minilm(folder: Path | None, **settings) -> ContextualEncoder:
 
 
 def test_encoder_reads_what_another_wrote_bit_by_bit(tmp_path, as_they_are):
-    first, second = minilm(tmp_path), minilm(tmp_path)
+    first, second, third = (minilm(tmp_path) for _ in range(3))
     first.encode(as_they_are(SENTENCES[:3]))
+    expected = minilm(None).encode(as_they_are(SENTENCES))
     for n_cached in (0, 4):
-        assert_equal_bits(
-            second.encode(as_they_are(SENTENCES)), minilm(None).encode(as_they_are(SENTENCES))
-        )
+        assert_equal_bits(second.encode(as_they_are(SENTENCES)), expected)
         assert (second.counts["cached"], second.counts["from_disk"]) == (n_cached, 3)
     assert 0 < second.counts["tokens"] < first.counts["tokens"]
+    third.encode(as_they_are(SENTENCES, words="clark2019"))
+    assert third.counts["from_disk"] == 0  # other rules of text
 
 
 def test_words_that_are_not_asked_for_are_not_kept(tmp_path, as_they_are):
@@ -185,8 +128,10 @@ def test_words_that_are_not_asked_for_are_not_kept(tmp_path, as_they_are):
     assert len(expected.word_points) > len(found.word_points) == 0
 
 
-def test_text_rules_do_not_share_vectors(tmp_path, as_they_are):
-    minilm(tmp_path).encode(as_they_are(SENTENCES))
-    second = minilm(tmp_path)
-    second.encode(as_they_are(SENTENCES, words="clark2019"))
-    assert second.counts["from_disk"] == 0
+def test_oldest_values_are_forgotten_first():
+    recent: Recent[str] = Recent(len)
+    recent.add({"a": "xx", "b": "xx"}, 5)
+    assert recent["a"] == "xx"  # used, so that `b` is older
+    recent.add({"c": "xx"}, 5)
+    assert recent.missing(["a", "b", "c"]) == [1]
+    assert (len(recent), recent.n_bytes) == (2, 4)
