@@ -57,20 +57,10 @@ class Record:
         except (TypeError, ValueError, OverflowError):
             return float(self._checked(name, False, "a number"))
 
-    def inner(self, name: str) -> Record:
-        """Return a cell that must be an object."""
-        cells = self._checked(name, isinstance(self.cells.get(name), dict), "an object")
-        return Record(f"`{name}` in {self.where}", cells)
-
     def inner_list(self, name: str) -> list[Record]:
         """Return a cell that must be a list of objects."""
         items = self._list(name, dict, "objects")
         return [Record(f"`{name}` in {self.where}", item) for item in items]
-
-    def numbers(self, name: str) -> list[float]:
-        """Return a cell that must be a list of numbers."""
-        values = self._list(name, object, "numbers")
-        return [Record(self.where, {name: value}).number(name) for value in values]
 
     def _list(self, name: str, kind: type, what: str) -> list[Any]:
         value = self.cells.get(name)

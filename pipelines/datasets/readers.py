@@ -16,12 +16,54 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.datasets import sacrerouge
 from pipelines.datasets.files import Record, files_in, records, text_of
-from pipelines.datasets.rows import Candidate, LeftOut, Numbers, Pair, Row
 from sms.naming import nearest
 
 Files = Sequence[Path]
+
+
+# What an imported file becomes
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A document and the summary that belongs to it: for training, nothing is judged."""
+
+    document_id: str
+    source: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text to judge; None stands for what the data have none of."""
+
+    document_id: str
+    system_id: str
+    candidate: str
+    references: Sequence[str] | None = None
+    source: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """What one rater said of a candidate, by aspect."""
+
+    document_id: str
+    system_id: str
+    rater: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One thing that was read and is in no output."""
+
+    reason: str
+    """Completes "Left out: 3, ..."."""
+
+
+Row = Pair | Candidate | Rating | LeftOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +139,8 @@ def _sentences(text: str) -> Iterator[str]:
 # Judged summaries
 
 
-def _ratings(record: Candidate, rater: str, values: Mapping[str, float], number: int) -> Numbers:
-    return Numbers(
-        kind="ratings",
-        document_id=record.document_id,
-        system_id=record.system_id,
-        rater=f"{rater}-{number}",
-        values=values,
-    )
+def _rating(of: Candidate, rater: str, values: Mapping[str, float]) -> Rating:
+    return Rating(document_id=of.document_id, system_id=of.system_id, rater=rater, values=values)
 
 
 _SUMMEVAL_ASPECTS = ("coherence", "consistency", "fluency", "relevance")
@@ -129,7 +165,7 @@ def _summeval(found: Files) -> Iterator[Row]:
                 annotations = record.inner_list(f"{rater}_annotations")
                 for number, each in enumerate(annotations, start=1):
                     values = {aspect: each.number(aspect) for aspect in _SUMMEVAL_ASPECTS}
-                    yield _ratings(candidate, rater, values, number)
+                    yield _rating(candidate, f"{rater}-{number}", values)
 
 
 _QUESTION = "3"
@@ -155,7 +191,7 @@ def _asap_sas(found: Files) -> Iterator[Row]:
             yield candidate
             for number in (1, 2):
                 values = {"score": record.number(f"Score{number}")}
-                yield _ratings(candidate, "rater", values, number)
+                yield _rating(candidate, f"rater-{number}", values)
 
 
 _NEWSROOM_ASPECTS = ("coherence", "fluency", "informativeness", "relevance")
@@ -185,7 +221,7 @@ def _newsroom_human(found: Files) -> Iterator[Row]:
             yield candidate
         n_ratings[key] += 1
         values = {name: record.number(f"{name.title()}Rating") for name in _NEWSROOM_ASPECTS}
-        yield _ratings(candidate, "rater", values, n_ratings[key])
+        yield _rating(candidate, f"rater-{n_ratings[key]}", values)
 
 
 def _references(articles: Files, wanted: set[str]) -> dict[str, str]:
@@ -218,7 +254,6 @@ _READERS: Mapping[str, Callable[[Files], Iterator[Row]]] = {
     "newsroom-human": _newsroom_human,
     "asap-sas": _asap_sas,
     "summeval": _summeval,
-    sacrerouge.NAME: sacrerouge.read,
 }
 SOURCES = {
     name: DataSource(name=name, **entry)
