@@ -87,9 +87,8 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     """
     from cluster.output import Output
     from pipelines.compare import compare_scores
-    from pipelines.reports.compare_page import render_comparison
-    from pipelines.reports.comparison import comparison_sheet
-    from pipelines.reports.sheet import SUFFIXES
+    from pipelines.reports.comparison import comparison_sheet, render_comparison
+    from pipelines.reports.tables import SUFFIXES
 
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
@@ -114,7 +113,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     from pipelines.judging_sheet import make_sheet
     from pipelines.preferences import compare_preferences
     from pipelines.reports.preferences import preferences_sheet
-    from pipelines.reports.sheet import SUFFIXES
+    from pipelines.reports.tables import SUFFIXES
 
     judgements = several(judgements)
     if settings.make_sheet is not None:

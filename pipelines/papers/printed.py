@@ -63,8 +63,8 @@ class PrintedTable:
 
     @property
     def paper(self) -> str:
-        """Who wrote it; "" for what is in no paper."""
-        return PAPERS.get(self.name.partition("-")[0], "")
+        """Who wrote it."""
+        return PAPERS[self.name.partition("-")[0]]
 
     @property
     def rows(self) -> list[tuple[str, ...]]:

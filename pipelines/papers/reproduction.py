@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.papers.printed import PrintedCell, PrintedTable
-from pipelines.papers.table import Numbers, Ours, Shown, laid_out
+from pipelines.papers.table import Figure, Numbers, Ours
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.tables import escape_markdown
 
@@ -31,8 +31,7 @@ class Reproduction:
     """What else a reader must know, such as numbers of documents."""
     missing: Sequence[str] = ()
     """What was needed and is not there."""
-    figures: Sequence[Shown] = ()
-    """Figures (with their numbers) that belong to it, and tables that were not published."""
+    figures: Sequence[Figure] = ()
 
     def frame(self) -> pl.DataFrame:
         """Return a row per printed cell.
@@ -52,16 +51,19 @@ class Reproduction:
     def to_markdown(self) -> str:
         """Write the table in the layout of the paper: `published / ours (difference)`."""
         printed = self.printed
-        place = f" {printed.paper}, {printed.where}." if printed.where else ""
-        lines = [f"# {printed.name}", "", escape_markdown(f"{printed.title}.{place}"), ""]
+        title = f"{printed.title}. {printed.paper}, {printed.where}."
+        lines = [f"# {printed.name}", "", escape_markdown(title), ""]
         if printed.cells:
-            texts = ((cell.row, cell.column, self._text(cell)) for cell in printed.cells)
-            table = laid_out(printed.labels, texts)
-            lines += [_LEGEND, "", _markdown(table, len(printed.labels)), ""]
+            rows: dict[tuple[str, ...], list[str]] = {}
+            for cell in printed.cells:
+                rows.setdefault(cell.row, list(cell.row)).append(self._text(cell))
+            header = [*printed.labels, *printed.columns]
+            dashes = [":---"] * len(printed.labels) + ["---:"] * len(printed.columns)
+            escaped = [map(escape_markdown, row) for row in (header, *rows.values())]
+            table = [f"| {' | '.join(row)} |" for row in (escaped[0], dashes, *escaped[1:])]
+            lines += [_LEGEND, "", *table, ""]
         for figure in self.figures:
             shown = f"![{figure.name}]({figure.name}.svg)"
-            if figure.printed is not None:
-                shown = _markdown(figure.printed, figure.n_labels)
             lines += [f"## {escape_markdown(figure.title)}", "", shown, ""]
             lines += [escape_markdown(" ".join(figure.notes)), ""] if figure.notes else []
         for title, items in (
@@ -98,10 +100,3 @@ class Reproduction:
         difference = number_text(ours.value - cell.value, cell.decimals, minus="-")
         sign = "" if difference.startswith("-") or not float(difference) else "+"
         return f"{cell.text} / {shown} ({sign}{difference})"
-
-
-def _markdown(frame: pl.DataFrame, n_labels: int) -> str:
-    """Write a table of text, numbers to the right of the labels."""
-    dashes = [":---"] * n_labels + ["---:"] * (frame.width - n_labels)
-    header, *rows = (map(escape_markdown, row) for row in (frame.columns, *frame.iter_rows()))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, dashes, *rows))

@@ -1,33 +1,30 @@
-"""What a table of a paper shows: its numbers, how scores are compared with ratings, the layout.
-
-`Correlations` serve the paper's data and a study of one's own alike. What a table needs, and how it
-is made, is a `Table` of `bench`.
-"""
+"""What the tables of the papers have in common: what they need, what they hold, correlations."""
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from agreement import correlate, correlation_test
+from pipelines.papers.printed import toml
 from pipelines.reports.numbers import number_text, range_text
-from pipelines.tables.study import Study, is_baseline
 
-Row: TypeAlias = Mapping[str, Any]
+if TYPE_CHECKING:
+    from pipelines.papers.bench import Bench
+
+Row: TypeAlias = dict[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
-"""Row and column of a table as it is laid out."""
+"""Row and column of a table as it is printed."""
 
-_NAME = re.compile(r"(?:([^@]*)/)?([^@/:]+)(?:@(.*?))?(?::(reference|source))?")
-_NUMBERS = {"value", "p_value", "p_greater", "difference", "statistic", "degrees_of_freedom"}
-_NUMBERS |= {"mean", "deviation", "score", "rating"}
+_NUMBERS = ("value", "p_value", "mean", "deviation", "score", "rating")
 """Columns of frames that hold floats; counts begin with `n_`."""
 
 
@@ -45,163 +42,216 @@ class Ours:
         return self.form.format(number_text(self.value, digits, minus="-"))
 
 
-Numbers: TypeAlias = Mapping[Cell, Ours]
+Numbers: TypeAlias = dict[Cell, Ours]
 """By cell; what could not be computed is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Something that a table needs."""
+
+    kind: Literal["data", "weights", "trained"]
+    name: str
+    """A data set as in `assay import --list`, what the paper's tables call an encoder, or the
+    folder of something trained."""
+    what: str
+    spec: str = ""
+    """Of weights: the specification, `{}` standing for the folder of encoders."""
+    is_rated: bool = False
+    """Of a data set: whether it has ratings."""
+    holds: str = ""
+    """Of something trained: the file that marks a finished training."""
+
+
+def needs_in(group: str) -> dict[str, Need]:
+    """Read the data sets or the weights of a group of `inputs.toml`, by name."""
+    if group in ("data", "pairs"):
+        return {
+            name: Need(kind="data", name=name, what=what, is_rated=group == "data")
+            for name, what in toml("inputs")[group].items()
+        }
+    return {
+        name: Need(kind="weights", name=name, spec=spec, what=what)
+        for name, (spec, what) in toml("inputs")[group].items()
+    }
+
+
+def differences(table: str) -> list[str]:
+    """Say what of a table is not as in the paper, whatever the data and weights."""
+    return [
+        each["text"]
+        for each in toml("inputs")["differs"]
+        if any(fnmatch.fnmatchcase(table, pattern) for pattern in each["tables"])
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedData:
+    """Summaries that people judged, as a paper uses them."""
+
+    name: str
+    """Of the data set."""
+    aspects: Mapping[str, str]
+    """By the aspect, what the paper calls it; "" where it names the data set instead."""
+    raters: Sequence[str] = ()
+    keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+    """Makes of the corpus and the ratings the rows of the corpus that the paper is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scored:
     """Scores by metric and ratings by aspect, shape (n_systems, n_documents), NaN = missing."""
 
+    data: str = ""
+    """What the paper calls the data set."""
     systems: Sequence[str]
     scores: Mapping[str, np.ndarray]
     ratings: Mapping[str, np.ndarray]
-    signatures: Mapping[str, str]
-    """By metric."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What the paper calls the metrics; none in a study of one's own."""
-    heads: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str]
+    """What the paper calls the metrics."""
+    heads: Mapping[str, str]
     """What the paper writes above the columns of an aspect."""
-    encoders: Sequence[str] = ()
-    """Those that the paper has columns for; without them, those of the metrics."""
     seed: int = 0
     """Of draws."""
 
-    @classmethod
-    def of(cls, study: Study, **more: Any) -> Scored:  # noqa: ANN401  (fields)
-        """Name the matrices of a study."""
-        return cls(
-            systems=study.systems,
-            scores=dict(zip(study.metrics, study.scores, strict=True)),
-            ratings=dict(zip(study.aspects, study.ratings, strict=True)),
-            **more,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
-    """A table or figure made from scores and ratings."""
+class Figure:
+    """A figure with its numbers."""
 
     name: str = ""
-    """Stem of its files, such as "clark2019-table2"."""
+    """Stem of its files, such as "clark2019-figure3-essays"."""
     title: str
     frame: pl.DataFrame
     """One row per number with its counts; undefined is null."""
-    numbers: Numbers = field(default_factory=dict)
-    """Those that the paper has, in its cells."""
-    printed: pl.DataFrame | None = None
-    """All numbers as text in the layout of the paper; None for a figure."""
-    n_labels: int = 1
-    """Columns of `printed`, from the left, that say what a row is about."""
     notes: Sequence[str] = ()
-    chart: Mapping[str, Any] | None = None
-    """The figure as Vega-Lite; None for a table."""
+    chart: Mapping[str, Any]
+    """As Vega-Lite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Correlations:
-    """Correlations of metrics with ratings, one of each for a level and a coefficient."""
+class Made:
+    """The result of making a table."""
 
-    title: str
-    labels: Sequence[str] = ("metric",)
-    """What the columns at the left say."""
-    levels: Sequence[str]
-    """The paper's is the first."""
-    coefficients: Sequence[str]
-    digits: int = 3
-    is_by_encoder: bool = False
-    """Whether each encoder has a column of its own."""
-    order: Callable[[str], Any] = is_baseline
-    """Sorts the metrics."""
-    only: Callable[[str], bool] = lambda _metric: True
-    """Which metrics are shown."""
-    parts: Callable[[Scored], Mapping[str, np.ndarray]] = lambda scored: {
-        "": np.full(len(scored.systems), fill_value=True)
-    }
-    """Which systems are correlated, by the name of the part."""
-    more: Callable[[Scored, Row], Row] = lambda _scored, _row: {}
-    """Further columns of a row, such as a test."""
-    form: Callable[[Row], str] = lambda _row: "{}"
-    """How a number is printed, with its marks."""
-    cell: Callable[[Row, str, str], Cell] = lambda _row, name, head: ((name,), head)
-    """Place of a number: its row, the name of its metric, and the data set or aspect."""
-    notes: Callable[[Scored], Sequence[str]] = lambda _scored: ()
+    ours: Numbers = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    differs: Sequence[str] = ()
+    """In addition to what is known of the table beforehand."""
+    figures: Sequence[Figure] = ()
 
-    def __call__(self, scored: Scored) -> Shown | None:
-        """Correlate; None if there is no metric to show."""
-        metrics = sorted(filter(self.only, scored.scores), key=self.order)
-        if not metrics:
-            return None
-        rows: list[Row] = []
-        for level, (part, kept), metric, (aspect, rating), coefficient in itertools.product(
-            self.levels,
-            self.parts(scored).items(),
-            metrics,
-            scored.ratings.items(),
-            self.coefficients,
-        ):
-            row: dict[str, Any] = {
-                **({"summaries": part} if part else {}),
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table or figure of a paper: what it is about, what it needs, and what fills it."""
+
+    name: str
+    """As in `published.toml`."""
+    make: Callable[[Bench, Table], Made]
+    data: Mapping[str, RatedData] = field(default_factory=dict)
+    """What it is about, by what the paper calls it."""
+    encoders: Sequence[Need] = ()
+    others: Sequence[Need] = ()
+    """What else it needs."""
+    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] = lambda _bench, _encoders: {}
+    """What the paper calls each metric, for the encoders that are there; a metric without a name
+    is scored, for the other tables, and not shown."""
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `score_corpus`."""
+    needs_nothing: bool = False
+    """Whether some of it follows from what the paper prints."""
+
+    @property
+    def needs(self) -> list[Need]:
+        """Everything that it needs."""
+        rated = needs_in("data")
+        return [*(rated[d.name] for d in self.data.values()), *self.encoders, *self.others]
+
+
+# Ways to make tables
+
+
+def correlated(
+    level: str,
+    coefficients: Sequence[str],
+    place: Callable[[Scored, Row], Mapping[Cell, Ours]],
+    parts: Callable[[Scored], Mapping[str, np.ndarray | slice]] = lambda _scored: {"": slice(None)},
+) -> Callable[[Bench, Table], Made]:
+    """Correlate all metrics with all aspects; `place` says in which cells a correlation stands.
+
+    `parts` are the systems that are correlated, by what is then called the `part` of a row.
+    """
+
+    def make(bench: Bench, table: Table) -> Made:
+        ours: Numbers = {}
+        notes = []
+        for scored in bench.fill(table):
+            rows = [
+                row | {"part": part}
+                for part, kept in parts(scored).items()
+                for row in correlation_rows(scored, level, coefficients, kept)
+            ]
+            for row in rows:
+                ours |= place(scored, row)
+            sizes = size_notes(typed(rows))[0]
+            name = scored.data
+            notes.append(f"{name}: {sizes[0].lower()}{sizes[1:]}" if name else sizes)
+        return Made(ours=ours, notes=notes)
+
+    return make
+
+
+def drawn(draw: Callable[[Scored], Figure]) -> Callable[[Bench, Table], Made]:
+    """Draw a figure of each data set, in which metrics are called as in the paper."""
+
+    def make(bench: Bench, table: Table) -> Made:
+        figures = []
+        for scored in bench.fill(table):
+            scores = {scored.names[metric]: x for metric, x in scored.scores.items()}
+            suffix = f"-{scored.data.lower()}" if len(table.data) > 1 else ""
+            figure = draw(replace(scored, scores=scores))
+            figures.append(replace(figure, name=f"{table.name}{suffix}"))
+        return Made(figures=figures)
+
+    return make
+
+
+def correlation_rows(
+    scored: Scored,
+    level: str,
+    coefficients: Sequence[str],
+    kept: np.ndarray | slice = slice(None),
+) -> list[Row]:
+    """Correlate metrics with aspects, with the textbook p-value and the counts to be told with it.
+
+    Undefined numbers are None; `reason` says why the value is.
+    """
+    rows = []
+    for (metric, x), (aspect, y), coefficient in itertools.product(
+        scored.scores.items(), scored.ratings.items(), coefficients
+    ):
+        scores, ratings = x[kept], y[kept]
+        result = correlate(scores, ratings, level=level, coefficient=coefficient)
+        p_value = correlation_test(scores, ratings, level=level, coefficient=coefficient)
+        rows.append(
+            {
                 "aspect": aspect,
                 "metric": metric,
-                **correlation_row(scored.scores[metric][kept], rating[kept], level, coefficient),
+                "level": level,
+                "coefficient": coefficient,
+                "value": None if np.isnan(result.value) else result.value,
+                "p_value": None if np.isnan(p_value) else p_value,
+                "n_systems": result.n_systems,
+                "n_documents": result.n_documents,
+                "n_cells": scores.size - result.n_missing,
+                "n_missing": result.n_missing,
+                "n_skipped": result.n_skipped,
+                "reason": result.reason,
             }
-            rows.append({**row, **self.more(scored, row)})
-        frame = typed(rows)
-        n_levels = int(len(self.levels) > 1)
-        labels = (*["level"][:n_levels], *self.labels)
-        numbers: dict[Cell, Ours] = {}
-        texts = []
-        for own, (names, column) in self._places(frame, metrics, scored):
-            ours = Ours(own["value"], self.form(own))
-            texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
-            if own["level"] == self.levels[0]:
-                numbers[names, column] = ours
-        return Shown(
-            title=self.title,
-            frame=frame,
-            numbers=numbers,
-            printed=laid_out(labels, texts),
-            n_labels=len(labels),
-            notes=(*self.notes(scored), *size_notes(frame)),
         )
-
-    def _places(
-        self, frame: pl.DataFrame, metrics: Sequence[str], scored: Scored
-    ) -> Iterable[tuple[Row, Cell]]:
-        encoders_of = _encoders_of(metrics, scored.encoders)
-        for row in frame.iter_rows(named=True):
-            metric, aspect = row["metric"], row["aspect"]
-            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
-            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
-                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
-                yield row, self.cell(row, scored.names.get(metric, own_name), head)
+    return rows
 
 
-def correlation_row(
-    scores: np.ndarray, ratings: np.ndarray, level: str, coefficient: str
-) -> dict[str, Any]:
-    """Correlate two matrices, with the textbook p-value and the counts to be told with it.
-
-    The two-sided `p_value` is NaN at summary level, which has no such test; `reason` says why a
-    value is undefined.
-    """
-    result = correlate(scores, ratings, level=level, coefficient=coefficient)
-    return {
-        "level": level,
-        "coefficient": coefficient,
-        "value": result.value,
-        "p_value": correlation_test(scores, ratings, level=level, coefficient=coefficient),
-        "n_systems": result.n_systems,
-        "n_documents": result.n_documents,
-        "n_cells": scores.size - result.n_missing,
-        "n_missing": result.n_missing,
-        "n_skipped": result.n_skipped,
-        "reason": result.reason,
-    }
-
-
-def typed(rows: Sequence[Row]) -> pl.DataFrame:
+def typed(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Make a frame of one or more rows with the same keys; NaN becomes null."""
     schema = {
         name: pl.Int64 if name.startswith("n_") or name == "source_tokens"
@@ -218,41 +268,7 @@ def chart_of(name: str, frame: pl.DataFrame) -> dict[str, Any]:
     return {**charts[name], "data": {"values": frame.to_dicts()}}
 
 
-def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:
-    """Lay text out in rows and columns, both in the order in which they first occur.
-
-    `index` names the columns that say what a row is about. A cell is its row (a text for each of
-    `index`), its column and its text; one that is not given stays empty.
-
-    Examples
-    --------
-    >>> laid_out(["metric"], [(["sms"], "fluency", "0.258")]).to_dicts()
-    [{'metric': 'sms', 'fluency': '0.258'}]
-    """
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    columns: dict[str, None] = {}
-    for row, column, text in cells:
-        rows.setdefault(tuple(row), {})[column] = text
-        columns[column] = None
-    return pl.DataFrame(
-        [
-            dict(zip(index, row, strict=True)) | {name: texts.get(name, "") for name in columns}
-            for row, texts in rows.items()
-        ],
-        schema=[(name, pl.String) for name in (*index, *columns)],
-    )
-
-
-def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:
-    """Say how many values are undefined, and why; nothing if all are defined."""
-    reasons = frame.filter(pl.col("value").is_null())["reason"].drop_nulls()
-    if reasons.is_empty():
-        return ()
-    why = "; ".join(reasons.unique(maintain_order=True))
-    return (f"{len(reasons)} values are undefined (–): {why}.",)
-
-
-def size_notes(frame: pl.DataFrame) -> tuple[str, ...]:
+def size_notes(frame: pl.DataFrame) -> list[str]:
     """Say on how many systems, documents and cells correlations rest; which are undefined."""
     parts = []
     for column, one, several in (
@@ -263,67 +279,9 @@ def size_notes(frame: pl.DataFrame) -> tuple[str, ...]:
     ):
         counts = frame[column].to_list()
         parts.append(f"{range_text(counts)} {one if max(counts) == 1 else several}")
-    return (f"From {', '.join(parts)}.", *undefined_notes(frame))
-
-
-# Names of metrics: [INPUT/]METRIC[@ENCODER][:AGAINST]
-
-
-def base_of(metric: str) -> str:
-    """Return what a metric computes: its name without input and encoder.
-
-    Examples
-    --------
-    >>> base_of("run2/cosine@elmo:source")
-    'cosine:source'
-    """
-    _, name, _, against = _parts(metric)
-    return f"{name}:{against}" if against else name
-
-
-def variant_of(metric: str) -> str:
-    """Return what tells a metric from others of the same base: its input and its encoder.
-
-    Examples
-    --------
-    >>> variant_of("sms@glove"), variant_of("run2/sms"), variant_of("sms")
-    ('glove', 'run2', '')
-    """
-    source, _, encoder, _ = _parts(metric)
-    return " ".join(filter(None, (source, encoder)))
-
-
-def is_against_source(metric: str) -> bool:
-    """Say whether a metric compares with the source document."""
-    return _parts(metric)[3] == "source"
-
-
-def is_rouge(metric: str) -> bool:
-    """Say whether a metric is some ROUGE, of ours or of another tool."""
-    return base_of(metric).lower().startswith("rouge")
-
-
-def is_rouge_f(metric: str, kind: str) -> bool:
-    """Say whether a metric is the F measure of ROUGE of a kind, such as "1" or "l".
-
-    Examples
-    --------
-    >>> [is_rouge_f(name, "l") for name in ("rougeL_f", "ROUGE-L", "rougeL_p", "rougeLsum_f")]
-    [True, True, False, False]
-    """
-    pattern = rf"rouge[-_ ]?{kind}([-_ ]?f[-_ ]?(1|measure)?)?"
-    return re.fullmatch(pattern, base_of(metric), re.IGNORECASE) is not None
-
-
-def _parts(metric: str) -> tuple[str, str, str, str]:
-    """Split a name into input, metric, encoder and what it is compared with, "" where not there."""
-    match = _NAME.fullmatch(metric)
-    return match.groups("") if match else ("", metric, "", "")  # type: ignore[return-value]
-
-
-def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
-    """Say under which encoders a metric stands: its own, or all if there is one of it."""
-    with_several = {base_of(name) for name in metrics if variant_of(name)}
-    own = {name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several}
-    every = list(printed) or list(dict.fromkeys(own.values())) or [""]
-    return {name: [own[name]] if name in own else every for name in metrics}
+    notes = [f"From {', '.join(parts)}."]
+    reasons = frame.filter(pl.col("value").is_null())["reason"].drop_nulls()
+    if not reasons.is_empty():
+        why = "; ".join(reasons.unique(maintain_order=True))
+        notes.append(f"{len(reasons)} values are undefined (–): {why}.")
+    return notes

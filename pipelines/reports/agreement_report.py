@@ -12,17 +12,10 @@ import polars as pl
 
 from cluster.store import write_whole
 from pipelines.reports.agreement_view import Grid, Row, grids, report_view
-from pipelines.reports.charts import draw_files, paper_plots
-from pipelines.reports.file_names import file_stem
+from pipelines.reports.charts import draw_svg, paper_plots
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, range_text
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import (
-    PaperTable,
-    escape_markdown,
-    table_of,
-    to_latex,
-    to_markdown,
-)
+from pipelines.reports.tables import PaperTable, escape_markdown, table_of, to_markdown
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import STATISTICS, selection, sentence
 from pipelines.settings.correlate import CORRELATIONS
@@ -41,7 +34,7 @@ COUNTS = {
 def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
     """Write the page and the Markdown; each file appears whole or not at all.
 
-    With `all_tables` also `tables/*.tex`, `plots/*.svg` and `plots/*.png`. Without a correlation
+    With `all_tables` also `plots/*.svg`. Without a correlation
     to report nothing is written: a `ValueError`.
     """
     tables = list(paper_tables(result))
@@ -50,11 +43,8 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
         "report.md": _utf8(render_markdown(result, tables)),
     }
     if all_tables:
-        for table in tables:
-            files[f"tables/{table.name}.tex"] = _utf8(to_latex(table))
         for name, plot in paper_plots(result).items():
-            for suffix, content in draw_files(plot).items():
-                files[f"plots/{name}{suffix}"] = content
+            files[f"plots/{name}.svg"] = draw_svg(plot)
     for name, content in files.items():
         write_whole(out / name, content)
 
@@ -134,7 +124,6 @@ def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
     rows = [(metric, cells) for metric, _, cells in grid.cells(result)]
     return PaperTable(
-        name=file_stem("correlations", grid.level, grid.coefficient),
         title=f"{grid.name} with ratings, {grid.level} level",
         caption=_correlation_caption(grid.rows, result),
         header=["Metric", *result.aspects],
@@ -183,7 +172,6 @@ def _raters_table(result: AgreementResult) -> PaperTable:
             "n_units": "Units",
             "reason": "Undefined because",
         },
-        name="raters",
         title="Agreement among raters",
         caption=(
             "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
@@ -207,7 +195,6 @@ def _power_table(result: AgreementResult) -> PaperTable:
             "documents_for_correlation": "Documents to come within 0.05",
             "reason": "Undefined because",
         },
-        name="power",
         title="What a larger study would need (system-level Pearson)",
         caption=(
             "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "

@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from pipelines.reports.charts import page_charts
-from pipelines.reports.file_names import explain_file
 from pipelines.reports.numbers import range_text
+from pipelines.reports.pages import explain_file
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,

@@ -13,21 +13,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipelines.reports.file_names import file_stem
-from pipelines.reports.pages import TEMPLATES, vega_lite_version
+from pipelines.reports.pages import TEMPLATES, VEGA_LITE, file_stem
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
 from pipelines.tables.records import ALL, AgreementResult
 
-if TYPE_CHECKING:
-    import altair as alt
-
-PNG_SCALE = 3.0
-"""Pixels of a PNG per pixel of the SVG: 300 per inch at one column's width."""
 SIGNIFICANT_DIGITS = 8
 """Of a number in a chart, enough for the decimals shown of one below 10,000; tables have all."""
 LONGEST_LABEL = 20
@@ -251,12 +245,11 @@ def printed_text(text: str) -> str:
     return printable.replace("\\", "\N{SET MINUS}")
 
 
-def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
-    """Draw a plot as SVG and as PNG; return their content by suffix."""
+def draw_svg(spec: Spec) -> bytes:
+    """Draw a chart."""
     import vl_convert
 
-    spec = plot if isinstance(plot, dict) else plot.to_dict()
-    vega = vl_convert.vegalite_to_vega(spec, vl_version=vega_lite_version())
+    vega = vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE)
     for each in spec.get("usermeta", {}).get("embedOptions", {}).get("patch", []):
         # As vegaEmbed does on a page; but placing names takes a canvas, and none is here.
         names = deepcopy(each["value"])
@@ -264,5 +257,4 @@ def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
         names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}
         names["encode"]["update"] |= {"dx": {"value": 7}, "dy": {"value": -6}}
         vega["marks"].append(names)
-    svg = vl_convert.vega_to_svg(vega)
-    return {".svg": svg.encode(), ".png": vl_convert.svg_to_png(svg, scale=PNG_SCALE)}
+    return vl_convert.vega_to_svg(vega).encode()

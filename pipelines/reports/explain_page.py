@@ -8,8 +8,8 @@ escaping.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -40,8 +40,6 @@ class ExplainedSystem:
 
     system_id: str
     explanation: Explanation
-    ratings: Mapping[str, float | None] = field(default_factory=dict)
-    """Mean over raters, by aspect."""
     recorded: float | None = None
     """The score in a scores folder, if there is one to compare with."""
 
@@ -62,7 +60,6 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         has_moves=any(system.explanation.moves for system in ranked),
         has_parts=any(system.explanation.parts for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
-        aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
             _system_view(system, highest) | {"number": k, "rank": _rank(system, ranked)}
             for k, system in enumerate(ranked)
@@ -111,7 +108,6 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
     return {
         "own": explanation,
         "system_id": system.system_id,
-        "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "effects": _effects_view(explanation),

@@ -12,6 +12,7 @@ UNDEFINED = "–"
 MINUS = "\N{MINUS SIGN}"
 SMALLEST_P = 0.001
 """Smaller p-values are written as "< 0.001"."""
+_SHOWN_DIGITS = 4
 
 
 def number_text(value: float | None, digits: int = 3, *, minus: str = MINUS) -> str:
@@ -76,3 +77,31 @@ def interval_text(
     """
     ends = [number_text(end, digits, minus=minus) for end in (low, high)]
     return UNDEFINED if UNDEFINED in ends else f"[{', '.join(ends)}]"
+
+
+# Means, with as many decimals as their column needs
+
+
+def decimals(means: Iterable[float]) -> int:
+    """Return the decimals that give the largest of a column its four digits, however small."""
+    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
+    if largest == 0.0:
+        return _SHOWN_DIGITS
+    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
+
+
+def number(mean: float, n_decimals: int) -> str:
+    """Write a number; an en dash for NaN, and no sign for what rounds to zero.
+
+    Examples
+    --------
+    >>> number(1234.5, 2), number(-0.00001, 3), number(math.nan, 3)
+    ('1,234.50', '0.000', '–')
+    """
+    return UNDEFINED if math.isnan(mean) else f"{mean:z,.{n_decimals}f}"
+
+
+def span(low: float, high: float, n_decimals: int) -> str:
+    """Write an interval in brackets; an en dash where it is undefined."""
+    ends = f"[{number(low, n_decimals)}, {number(high, n_decimals)}]"
+    return UNDEFINED if math.isnan(low) else ends

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: template, styles, scripts and charts in one file, no network.
+"""Self-contained HTML pages: template, styles, scripts and charts in one file; names of files.
 
 A page extends `templates/base.html` and names the style sheets and scripts it needs; they are
 files that are put into the page as they are. What a page shows is escaped by the templates. A
@@ -22,6 +22,12 @@ from pipelines.reports.numbers import count_text, interval_text, number_text, p_
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLE = "base.css"
+LONGEST_PART = 60
+"""Characters kept of a name in a file's."""
+VEGA_LITE = "6.4"
+"""The version that the charts are written in."""
+
+_HARMFUL = re.compile(r"[^A-Za-z0-9_+@-]+")
 
 
 def render_page(
@@ -61,16 +67,7 @@ def charts_bundle() -> str:
     """Return Vega, Vega-Lite and vegaEmbed as one script of about 0.9 MB, for `vegaEmbed`."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version()
-    )
-
-
-def vega_lite_version() -> str:
-    """Return the version whose charts altair writes, as vl-convert names it."""
-    import altair
-
-    return ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
 
 
 def _environment(folder: Path) -> Environment:
@@ -118,3 +115,37 @@ def _content_security_policy(scripts: Sequence[str]) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+# Names of files, made of what users call things, which may be anything
+
+
+def file_stem(*parts: str) -> str:
+    """Make a file name without a suffix; different parts give different names.
+
+    The parts are joined by dots. What is not a harmless character becomes a dash, and then a hash
+    is added.
+
+    Examples
+    --------
+    >>> file_stem("correlations", "system", "fluency")
+    'correlations.system.fluency'
+    >>> file_stem("a/b").startswith("a-b."), file_stem("a/b") == file_stem("a b")
+    (True, False)
+    """
+    plain = [_HARMFUL.sub("-", part)[:LONGEST_PART] for part in parts]
+    if plain == list(parts):
+        return ".".join(plain)
+    key = "\x00".join(parts).encode("utf-8", "surrogateescape")
+    return ".".join([*plain, hashlib.sha256(key).hexdigest()[:8]])
+
+
+def explain_file(document_id: str, system_id: str, metric: str) -> str:
+    """Name the page that explains one score; other candidates and metrics have other names.
+
+    Examples
+    --------
+    >>> explain_file("cnn-1", "M0", "sms")
+    'cnn-1.M0.sms.html'
+    """
+    return f"{file_stem(document_id, system_id, metric)}.html"

@@ -14,11 +14,9 @@ import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.store import join, list_names, read_whole
-from pipelines.reports.file_names import explain_file
-from pipelines.reports.numbers import range_text
-from pipelines.reports.pages import render_page
-from pipelines.reports.tables import PaperTable, to_latex, to_markdown
-from pipelines.reports.terminal import decimals, number, span
+from pipelines.reports.numbers import decimals, number, range_text, span
+from pipelines.reports.pages import explain_file, render_page
+from pipelines.reports.tables import PaperTable, to_markdown
 from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
@@ -65,7 +63,6 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         .head(N_REMARKS)
         .rows(),
         markdown=to_markdown(table),
-        latex=to_latex(table),
         version=version(),
     )
 
@@ -114,7 +111,6 @@ def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
     systems = sorted(run.means, key=natural)
     columns = [[_means_cell(run, means, name, system) for system in systems] for name in means]
     return PaperTable(
-        name="scores",
         title="Mean scores",
         caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
         header=["System", *means],

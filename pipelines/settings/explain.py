@@ -27,8 +27,7 @@ class ExplainSettings(Settings):
     """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
-    Repeat the option or separate pairs by commas. Names that only the ratings have come after
-    `ratings.`, for example ratings.document_id=item."""
+    Repeat the option or separate pairs by commas."""
     preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None
     """Rules for texts, as in `assay score`. Default: default."""
     multi_reference: Annotated[Literal["best", "mean", "first"] | None, "rare"] = None
@@ -42,13 +41,6 @@ class ExplainSettings(Settings):
     scores: Annotated[AnyPath | None, "DIR"] = None
     """Take settings and corpus from this folder of `assay score`, and check that the scores are
     the same."""
-    ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Show these human ratings with the scores."""
-    aspects: Annotated[Sequence[str], "rare"] = ()
-    """Aspects of the ratings to show. Default: all."""
-    raters: Annotated[Sequence[str], "rare"] = ()
-    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
-    pool."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Write to FILE: a page if it ends in .html, a picture of the best system for papers if it ends
     in .svg."""

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from assay import compare
-from pipelines.reports.compare_page import render_comparison
-from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
-from pipelines.reports.sheet import MAX_ROWS
+from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet, render_comparison
+from pipelines.reports.tables import MAX_ROWS
 from tests.rare import run
 
 DOCUMENTS = 40

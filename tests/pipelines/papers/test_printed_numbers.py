@@ -22,7 +22,6 @@ N_CELLS = {
     **{f"sun2019-figure{i}": 0 for i in (1, 2, 3)},
     **{"bao2020-table1": 39, "bao2020-table2": 39, "bao2020-table3": 5, "bao2020-table4": 6},
     **{"bao2020-table5": 18, "bao2020-table6": 18, "bao2020-table7": 39, "bao2020-table8": 39},
-    "summeval": 0,
 }
 
 

@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 from pipelines.reports.agreement_report import render_report, write_report
-from pipelines.reports.file_names import explain_file, file_stem
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from pipelines.reports.pages import explain_file, file_stem
 from pipelines.reports.verdict import AspectVerdict, Verdict, verdict_of
 from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.tables.records import TABLES
-from tests.pipelines.reports.made_up import ASPECTS, COEFFICIENTS, LEVELS, SYSTEMS, UNDEFINED_REASON
+from tests.pipelines.reports.made_up import ASPECTS, LEVELS, SYSTEMS, UNDEFINED_REASON
 
 PLOTTED = {
     "correlations": LEVELS,
@@ -265,24 +265,17 @@ def written(result, tmp_path_factory):
     return folder
 
 
-def test_folder_has_page_tables_and_plots(written):
+def test_folder_has_page_and_plots(written):
     found = [path for path in written.rglob("*") if path.is_file()]
     files = {path.relative_to(written).as_posix() for path in found}
-    tables = {name for name in files if name.startswith("tables/")}
-    names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
-    assert tables == {f"tables/{name}.tex" for name in (*names, "raters", "power")}
-    plots = {name for name in files if name.startswith("plots/")}
-    assert plots == {
-        f"plots/{file_stem(kind, level, 'pearson', aspect)}{suffix}"
+    plots = {
+        f"plots/{file_stem(kind, level, 'pearson', aspect)}.svg"
         for kind, levels in PLOTTED.items()
         for level in levels
         for aspect in ASPECTS
-        for suffix in (".svg", ".png")
     }
-    for name in plots:
-        content = (written / name).read_bytes()
-        assert content.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")
-    assert files - tables - plots == {"report.html", "report.md"}
+    assert files == {"report.html", "report.md", *plots}
+    assert all((written / name).read_bytes().startswith(b"<svg") for name in plots)
 
 
 def test_markdown_escapes_hostile_names(written):

@@ -6,8 +6,7 @@ from itertools import combinations
 import pytest
 from jinja2 import UndefinedError
 
-from pipelines.reports.file_names import explain_file, file_stem
-from pipelines.reports.pages import charts_bundle, render_page
+from pipelines.reports.pages import charts_bundle, explain_file, file_stem, render_page
 
 
 @pytest.fixture
