@@ -28,7 +28,7 @@ from sms.naming import AnyPath
 
 if TYPE_CHECKING:
     from pipelines.judge import Judgement
-    from pipelines.papers.reproduction import Reproduction
+    from pipelines.papers.run import Reproduction
     from pipelines.status import RunStatus
     from reffree.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind

@@ -51,10 +51,6 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     if run.is_complete:
         from pipelines.reports.scores_page import render_run  # takes a moment
 
-        if settings.explain:
-            from pipelines.explain import explain_extremes  # brings encoders
-
-            explain_extremes(run)
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run
@@ -87,17 +83,15 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     """
     from cluster.output import Output
     from pipelines.compare import compare_scores
-    from pipelines.reports.comparison import comparison_sheet, render_comparison
+    from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.tables import SUFFIXES
 
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
-        output.check_file(*SUFFIXES, ".html")
+        output.check_file(*SUFFIXES)
         output.check_apart(several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
-    if output and output.suffix == ".html":
-        output.write(render_comparison(result).encode("utf-8", "replace"))
-    elif output:
+    if output:
         output.write(comparison_sheet(result).content(output.suffix).encode())
     return result
 

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.datasets.files import Record, files_in, records, text_of
+from pipelines.datasets.files import files_in, records, text_of
 from sms.naming import nearest
 
 Files = Sequence[Path]
@@ -82,7 +82,7 @@ class DataSource:
     """Where they come from."""
     licence: str
     paper: str
-    note: str
+    note: str = ""
     """What to know."""
 
     def read(self, paths: Sequence[str]) -> Iterator[Row]:
@@ -100,7 +100,7 @@ class DataSource:
 def _pairs(found: Files, document_ids: Sequence[str], source: str, reference: str) -> Iterator[Row]:
     """Read documents with their summaries; the first id that a file has is the document's."""
     for file in found:
-        for record in [_story(file)] if file.suffix == ".story" else records(file):
+        for record in records(file):
             document_id = next((n for n in document_ids if n in record.cells), document_ids[0])
             # Of a page that could not be extracted, Newsroom has null.
             source_text, reference_text = (
@@ -111,29 +111,6 @@ def _pairs(found: Files, document_ids: Sequence[str], source: str, reference: st
                 yield Pair(record.identifier(document_id), source_text, reference_text)
             else:
                 yield LeftOut("pairs without a document or without a summary")
-
-
-_HIGHLIGHT = re.compile(r"^[ \t]*@highlight.*$", re.MULTILINE)
-_ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
-
-
-def _story(file: Path) -> Record:
-    """Read a story as the hub did: paragraphs in one line, a line per highlight.
-
-    A line without a full stop (headlines, most highlights) gets one, so that it ends a sentence.
-    """
-    article, *highlights = _HIGHLIGHT.split(text_of(file))
-    if not highlights:
-        raise ValueError(f"{file} must be a story with `@highlight` lines, got none")
-    summary = "\n".join(line for text in highlights for line in _sentences(text))
-    cells = {"article": " ".join(_sentences(article)), "highlights": summary, "id": file.stem}
-    return Record(str(file), cells)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for line in map(str.strip, text.split("\n")):
-        if line:
-            yield line if line.endswith(_ENDS) else f"{line} ."
 
 
 # Judged summaries

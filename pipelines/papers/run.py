@@ -1,21 +1,26 @@
-"""`reproduce`: makes tables and figures of the papers, and writes them."""
+"""`reproduce`: makes tables and figures of the papers, and writes them next to the published."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+
+import polars as pl
 
 from cluster.output import Output
 from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.bench import Bench
-from pipelines.papers.printed import printed_table
-from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Need, Table, differences
+from pipelines.papers.printed import PrintedCell, PrintedTable, printed_table
+from pipelines.papers.table import Figure, Need, Numbers, Ours, Table, differences
+from pipelines.reports.numbers import UNDEFINED, number_text
+from pipelines.reports.tables import escape_markdown
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from sms.encoders.registry import parse_spec
@@ -27,6 +32,93 @@ TABLES: dict[str, Table] = {
 """Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
+MOST_LINES = 12
+"""Of each list below a table."""
+
+_LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reproduction:
+    """The result of making a table or figure again."""
+
+    printed: PrintedTable
+    ours: Numbers
+    differs: Sequence[str]
+    """What is not as in the paper: data, weights, or how something is computed."""
+    notes: Sequence[str] = ()
+    """What else a reader must know, such as numbers of documents."""
+    missing: Sequence[str] = ()
+    """What was needed and is not there."""
+    figures: Sequence[Figure] = ()
+
+    def frame(self) -> pl.DataFrame:
+        """Return a row per printed cell.
+
+        Columns are the labels of the table, `column`, `printed` (the text), `published`, `ours`
+        and `difference` (ours minus published); null where there is no number.
+        """
+        rows = [
+            (*cell.row, cell.column, cell.text, cell.value, self._ours(cell).value)
+            for cell in self.printed.cells
+        ]
+        texts = dict.fromkeys((*self.printed.labels, "column", "printed"), pl.String)
+        schema = {**texts, "published": pl.Float64, "ours": pl.Float64}
+        frame = pl.DataFrame(rows, schema, orient="row")
+        return frame.with_columns(difference=pl.col("ours") - pl.col("published"))
+
+    def to_markdown(self) -> str:
+        """Write the table in the layout of the paper: `published / ours (difference)`."""
+        printed = self.printed
+        title = f"{printed.title}. {printed.paper}, {printed.where}."
+        lines = [f"# {printed.name}", "", escape_markdown(title), ""]
+        if printed.cells:
+            rows: dict[tuple[str, ...], list[str]] = {}
+            for cell in printed.cells:
+                rows.setdefault(cell.row, list(cell.row)).append(self._text(cell))
+            header = [*printed.labels, *printed.columns]
+            dashes = [":---"] * len(printed.labels) + ["---:"] * len(printed.columns)
+            escaped = [map(escape_markdown, row) for row in (header, *rows.values())]
+            table = [f"| {' | '.join(row)} |" for row in (escaped[0], dashes, *escaped[1:])]
+            lines += [_LEGEND, "", *table, ""]
+        for figure in self.figures:
+            shown = f"![{figure.name}]({figure.name}.svg)"
+            lines += [f"## {escape_markdown(figure.title)}", "", shown, ""]
+            lines += [escape_markdown(" ".join(figure.notes)), ""] if figure.notes else []
+        for title, items in (
+            ("What differs from the paper", self.differs),
+            ("Notes", self.notes),
+            ("Not computed, because it is not there", self.missing),
+        ):
+            if items:
+                n_more = len(items) - MOST_LINES
+                more = [f"- and {n_more} more"] if n_more > 0 else []
+                shown_items = [f"- {escape_markdown(item)}" for item in items[:MOST_LINES]]
+                lines += [f"{title}:", "", *shown_items, *more, ""]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def to_json(self) -> str:
+        """Write everything but the figures."""
+        content = {
+            **{name: getattr(self.printed, name) for name in ("name", "title", "paper", "where")},
+            "cells": self.frame().to_dicts(),
+            **{name: list(getattr(self, name)) for name in ("differs", "notes", "missing")},
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+    def _ours(self, cell: PrintedCell) -> Ours:
+        return self.ours.get((cell.row, cell.column), Ours(None))
+
+    def _text(self, cell: PrintedCell) -> str:
+        if (cell.row, cell.column) not in self.ours:
+            return cell.text
+        ours = self._ours(cell)
+        shown = ours.text(cell.decimals)
+        if cell.value is None or ours.value is None:
+            return f"{cell.text or UNDEFINED} / {shown}"
+        difference = number_text(ours.value - cell.value, cell.decimals, minus="-")
+        sign = "" if difference.startswith("-") or not float(difference) else "+"
+        return f"{cell.text} / {shown} ({sign}{difference})"
 
 
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:

@@ -15,9 +15,9 @@ from pipelines.reports.agreement_view import Grid, Row, grids, report_view
 from pipelines.reports.charts import draw_svg, paper_plots
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, range_text
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import PaperTable, escape_markdown, table_of, to_markdown
+from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
 from pipelines.reports.verdict import verdict_of
-from pipelines.reports.words import STATISTICS, selection, sentence
+from pipelines.reports.words import selection
 from pipelines.settings.correlate import CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
@@ -34,13 +34,12 @@ COUNTS = {
 def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
     """Write the page and the Markdown; each file appears whole or not at all.
 
-    With `all_tables` also `plots/*.svg`. Without a correlation
-    to report nothing is written: a `ValueError`.
+    With `all_tables` also `plots/*.svg`. Without a correlation to report nothing is written: a
+    `ValueError`.
     """
-    tables = list(paper_tables(result))
     files = {
         "report.html": _utf8(render_report(result, out)),
-        "report.md": _utf8(render_markdown(result, tables)),
+        "report.md": _utf8(render_markdown(result)),
     }
     if all_tables:
         for name, plot in paper_plots(result).items():
@@ -61,7 +60,7 @@ def render_report(result: AgreementResult, folder: Path) -> str:
     )
 
 
-def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
+def render_markdown(result: AgreementResult) -> str:
     """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
@@ -73,7 +72,7 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
         verdict.meaning,
         "\n".join(f"- {escape_markdown(note)}" for note in about.notes),
     ]
-    for table in tables:
+    for table in (correlation_table(grid, result) for grid in grids(result)):
         parts += [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
         parts += [to_markdown(table).strip()]
     return "\n\n".join([*parts, "## How this was made", "\n".join(_provenance(about))]) + "\n"
@@ -108,30 +107,18 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-# Tables
-
-
-def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Yield the tables that papers print: metrics by aspects, raters, sizes of a larger study."""
-    for grid in grids(result):
-        yield _correlation_table(grid, result)
-    if not result.raters.is_empty():
-        yield _raters_table(result)
-    if not result.power.is_empty():
-        yield _power_table(result)
-
-
-def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
-    rows = [(metric, cells) for metric, _, cells in grid.cells(result)]
+def correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
+    """Lay out the metrics by aspects of a grid, as papers do."""
+    rows = list(grid.cells(result))
     return PaperTable(
         title=f"{grid.name} with ratings, {grid.level} level",
-        caption=_correlation_caption(grid.rows, result),
+        caption=_caption(grid.rows, result),
         header=["Metric", *result.aspects],
         alignment="l" + "r" * len(result.aspects),
-        rows=[[metric, *map(_estimate, cells)] for metric, cells in rows],
+        rows=[[metric, *map(_estimate, cells)] for metric, _, cells in rows],
         bold=[
             (i, j)
-            for i, (_, cells) in enumerate(rows)
+            for i, (*_, cells) in enumerate(rows)
             for j, cell in enumerate(cells, 1)
             if cell["is_best"]
         ],
@@ -147,58 +134,13 @@ def _estimate(cell: Row) -> str:
     return value if interval == UNDEFINED else f"{value} {interval}"
 
 
-def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
-    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
+def _caption(rows: pl.DataFrame, result: AgreementResult) -> str:
     chosen = selection(result.about.raters, result.about.excluded_systems)
-    sentences = [sentence(chosen), sentence(counts)]
+    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
+    caption = f"{chosen[:1].upper()}{chosen[1:]}. {counts[:1].upper()}{counts[1:]}."
     if rows["low"].is_not_null().any():
         share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
-        sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
+        caption += f" In brackets: {share} bootstrap interval over {resampled}."
     if rows["is_best"].any():
-        sentences.append("Bold: the best metric that is not a baseline.")
-    return " ".join(sentences)
-
-
-def _raters_table(result: AgreementResult) -> PaperTable:
-    return table_of(
-        result.raters.with_columns(pl.col("statistic").replace(STATISTICS)),
-        {
-            "aspect": "Aspect",
-            "pool": "Pool",
-            "statistic": "Statistic",
-            "level": "Level",
-            "value": "Value",
-            "n_raters": "Raters",
-            "n_units": "Units",
-            "reason": "Undefined because",
-        },
-        title="Agreement among raters",
-        caption=(
-            "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
-            "compared with the mean of all, which is less noisy."
-        ),
-    )
-
-
-def _power_table(result: AgreementResult) -> PaperTable:
-    return table_of(
-        result.power,
-        {
-            "aspect": "Aspect",
-            "metric": "Metric",
-            "value": "r",
-            "n_systems": "Systems",
-            "n_documents": "Documents",
-            "systems_for_correlation": "Systems for power",
-            "systems_for_width": "Systems for width",
-            "limit": "r with unlimited documents",
-            "documents_for_correlation": "Documents to come within 0.05",
-            "reason": "Undefined because",
-        },
-        title="What a larger study would need (system-level Pearson)",
-        caption=(
-            "Systems needed to find the correlation with a power of 0.8, or for a Fisher interval "
-            "no wider than 0.2; the correlation expected with unlimited documents, and the number "
-            "of documents that brings it within 0.05 of that."
-        ),
-    )
+        caption += " Bold: the best metric that is not a baseline."
+    return caption

@@ -6,18 +6,18 @@ Of a large run a sample of its files is read; the means of all rows are in `run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
-from cluster.store import join, list_names, read_whole
+from cluster.store import join, read_whole
 from pipelines.reports.numbers import decimals, number, range_text, span
-from pipelines.reports.pages import explain_file, render_page
+from pipelines.reports.pages import render_page
 from pipelines.reports.tables import PaperTable, to_markdown
-from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
+from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural
@@ -40,7 +40,6 @@ Means = dict[str, tuple[float, float, float, int]]
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
-    pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
     return render_page(
@@ -54,7 +53,11 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         table=table,
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {"extremes": [_why(row, run.out, name, pages) for row in extremes(rows, name)]}
+            | {
+                "extremes": [
+                    row | {"command": _command(row, run.out, name)} for row in _extremes(rows, name)
+                ]
+            }
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -184,7 +187,7 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     }
 
 
-def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
+def _extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
     """Yield the lowest and the highest rows: which `end`, `document`, `system` and `value`."""
     kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
@@ -193,21 +196,10 @@ def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
             yield {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
 
 
-def _why(row: Mapping[str, Any], out: str, metric: str, pages: Sequence[str]) -> dict[str, Any]:
-    """Add the page that explains a row, or the command that makes it, if the row has ids."""
+def _command(row: Mapping[str, Any], out: str, metric: str) -> str | None:
+    """Write the command that explains a row, if the row has ids."""
     document, system = row["document"], row["system"]
     if document is None or system is None:
-        return {**row, "page": None, "command": None}
-    page = explain_file(document, system, metric)
-    if page in pages:
-        return {**row, "page": f"{EXPLAIN_FOLDER}/{page}", "command": None}
-    return {**row, "page": None, "command": explain_command(out, document, system, metric)}
-
-
-def explain_command(out: str, document: str, system: str, metric: str) -> str:
-    """Write the command that explains one score of a run."""
-    words: Sequence[str] = (
-        *("assay", "explain", "--scores", out, "--document", document, "--system", system),
-        *("--metric", metric, "--out", "page.html"),
-    )
-    return shlex.join(words)
+        return None
+    words = ("assay", "explain", "--scores", out, "--document", document, "--system", system)
+    return shlex.join([*words, "--metric", metric, "--out", "page.html"])

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import polars as pl
 
-from pipelines.reports.numbers import count_text, number_text
 from pipelines.reports.terminal import table_blocks
 from sms.naming import counted
 from sms.signature import version
@@ -39,23 +38,6 @@ class PaperTable:
     rows: Sequence[Sequence[str]]
     bold: Collection[tuple[int, int]] = ()
     """Row and column of the cells set in bold."""
-
-
-def table_of(frame: pl.DataFrame, headers: Mapping[str, str], **described: str) -> PaperTable:
-    """Show these columns of a frame: texts as they are, numbers with three decimals, counts."""
-    shown = frame.select(*headers)
-    return PaperTable(
-        header=[*headers.values()],
-        alignment="".join("l" if kind == pl.String else "r" for kind in shown.dtypes),
-        rows=[[*map(_cell, row)] for row in shown.iter_rows()],
-        **described,  # type: ignore[arg-type]
-    )
-
-
-def _cell(value: str | float | None) -> str:
-    if isinstance(value, float):
-        return number_text(value)
-    return value if isinstance(value, str) else count_text(value)
 
 
 def to_markdown(table: PaperTable) -> str:
@@ -129,10 +111,9 @@ class Sheet:
         return f"# {self.table.title}\n\n{to_markdown(self.table)}\n{''.join(lines)}"
 
 
-def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
+def frame_of(rows: Sequence[Any]) -> pl.DataFrame:
     """Turn records of one kind into a table, undefined numbers into nulls."""
-    names = [field.name for field in fields(rows[0]) if field.name != without]
-    frame = pl.DataFrame(
-        [{name: getattr(row, name) for name in names} for row in rows], infer_schema_length=None
-    )
+    names = [field.name for field in fields(rows[0])]
+    cells = [{name: getattr(row, name) for name in names} for row in rows]
+    frame = pl.DataFrame(cells, infer_schema_length=None)
     return frame.with_columns(pl.selectors.float().fill_nan(None))

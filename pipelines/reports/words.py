@@ -50,17 +50,6 @@ def selection(raters: str, excluded_systems: Sequence[str]) -> str:
     return f"raters: {raters}; without {without}"
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop; names inside stay as they are.
-
-    Examples
-    --------
-    >>> sentence("raters: expert-A")
-    'Raters: expert-A.'
-    """
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def listed(names: Iterable[str]) -> str:
     """Join names as in a sentence.
 

@@ -8,36 +8,14 @@ import pytest
 
 # Pairs
 
-STORY = """A ship sank off Ald Point on Monday
 
-All nine sailors were saved by the harbour's old tug, its captain said.
-
-\u201cWe were lucky\u201d
-
-@highlight
-
-Ship sinks off Ald Point
-
-@highlight
-
-NEW: All nine sailors saved!
-"""
-
-
-def test_stories_of_a_folder_by_hand(importing, write):
-    path = write("stories/0a1b.story", STORY)
-    write("stories/README", "not a story")
-    write("stories/._0a1b.story", b"\x00\x05\x16\x07")
-    # A file that is reached by several of the paths is read once.
+def test_files_of_a_folder_are_read_once(importing, write):
+    row = {"id": "1", "article": "A ship sank.", "highlights": "Ship sinks."}
+    path = write("cnn/train.jsonl", [row])
+    write("cnn/README", "of another kind")
+    write("cnn/._train.jsonl", b"\x00\x05\x16\x07")
     found = importing("cnn-dailymail", path, path.parent, path.parent.parent).corpus
-    assert found.rows(named=True) == [
-        {
-            "document_id": "0a1b",
-            "source": "A ship sank off Ald Point on Monday . All nine sailors were saved by the "
-            "harbour's old tug, its captain said. \u201cWe were lucky\u201d",
-            "reference": "Ship sinks off Ald Point .\nNEW: All nine sailors saved!",
-        }
-    ]
+    assert found.rows() == [("1", "A ship sank.", "Ship sinks.")]
 
 
 def test_hub_columns_of_cnn_dailymail_keep_their_order(importing, tmp_path):
@@ -199,31 +177,6 @@ def test_candidate_that_is_there_twice_is_kept_once(importing, write):
     assert "Left out: 9, ratings that are there twice." in found.said
 
 
-@pytest.mark.data
-def test_summeval_written_in_its_format_comes_back(importing, write, data_dir):
-    corpus = pl.read_parquet(data_dir / "summeval.parquet").head(40)
-    ratings = pl.read_parquet(data_dir / "summeval_ratings.parquet")
-    aspects = ["coherence", "consistency", "fluency", "relevance"]
-    lines = []
-    for row in corpus.iter_rows(named=True):
-        own = ratings.filter(document_id=row["document_id"], system_id=row["system_id"])
-        pools = {
-            f"{pool}_annotations": own.sort("rater")
-            .filter(pl.col("rater").str.starts_with(pool))
-            .select(aspects)
-            .to_dicts()
-            for pool in ("expert", "turker")
-        }
-        names = {"id": "document_id", "model_id": "system_id", "decoded": "candidate"}
-        names |= {"text": "source", "references": "references"}
-        lines.append({theirs: row[ours] for theirs, ours in names.items()} | pools)
-    found = importing("summeval", write("annotations.jsonl", lines), ratings=True)
-    assert found.corpus["candidate"].to_list() == corpus["candidate"].to_list()
-    expected = ratings.join(corpus, on=["document_id", "system_id"], how="semi")
-    by = ["document_id", "system_id", "rater"]
-    assert found.ratings.sort(by).rows() == expected.select(found.ratings.columns).sort(by).rows()
-
-
 # ASAP
 
 TSV = (
@@ -252,8 +205,6 @@ def test_answers_to_question_3(importing, write):
 # data set, files, what is said
 GOOD_ROW = newsroom_row(7, "lede3", [1, 2, 3, 4])
 WRONG = [
-    ("cnn-dailymail", {"1.story": "He tweeted @highlight today.\n"},
-     "1.story must be a story with `@highlight` lines, got none"),
     ("newsroom", {"thin/dev.jsonl.gz": [{"archive": "a", "url": "b"}]},
      "dev.jsonl.gz, line 1 must be text, got nothing"),
     ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW) + "8,lede3\n"},

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from pipelines.papers.printed import printed_table, printed_tables
-from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.run import TABLES
+from pipelines.papers.run import TABLES, Reproduction
 from pipelines.papers.table import Ours
 from tests.rare import run
 

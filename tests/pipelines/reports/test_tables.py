@@ -1,6 +1,7 @@
 import pytest
 
-from pipelines.reports.agreement_report import paper_tables
+from pipelines.reports.agreement_report import correlation_table
+from pipelines.reports.agreement_view import grids
 from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.tables import escape_markdown, to_markdown
 from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, value_of
@@ -8,7 +9,8 @@ from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, 
 
 @pytest.fixture(scope="module")
 def tables(result):
-    return {table.title: table for table in paper_tables(result)}
+    found = (correlation_table(grid, result) for grid in grids(result))
+    return {table.title: table for table in found}
 
 
 SYSTEM, SUMMARY = (f"Pearson r with ratings, {level} level" for level in ("system", "summary"))
