@@ -11,7 +11,7 @@ from pipelines.settings.reproduce import ReproduceCommand
 
 @command(ReproduceCommand, "[TABLES...]")
 def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
-    """Recompute the tables and figures of three papers.
+    """Recompute the tables of three papers.
 
     Each table shows the published values, ours, and the difference. Assay computes everything that
     the files in `--data` allow, and names what is missing.

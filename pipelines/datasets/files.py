@@ -144,11 +144,7 @@ def shown(value: object, n_characters: int = 40) -> str:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Read lines with their numbers and line breaks; gzip is decompressed.
-
-    A file of less than a megabyte may hold a line that fills the memory, if it is compressed: none
-    may be longer than a record of a corpus.
-    """
+    """Read lines with their numbers and line breaks; gzip is decompressed."""
     number = 0
     try:
         with file.open("rb") as raw:
@@ -156,12 +152,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             raw.seek(0)
             stream: Any = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
-            while line := stream.readline(MAX_RECORD_BYTES + 1):
-                number += 1
-                if len(line) > MAX_RECORD_BYTES:
-                    raise ValueError(
-                        f"{file}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
-                    )
+            for number, line in enumerate(stream, start=1):
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}, line {number} must be UTF-8, got {error}") from error

@@ -181,11 +181,10 @@ class Bench:
             yield Scored(
                 data=name,
                 systems=study.systems,
-                scores={metric: x for metric, x in scores if names.get(metric)},
+                scores={metric: x for metric, x in scores if metric in names},
                 ratings=dict(zip(study.aspects, study.ratings, strict=True)),
                 names=names,
                 heads={aspect: title or name for aspect, title in data.aspects.items()},
-                seed=self.settings.seed,
             )
 
     def _score(

@@ -1,4 +1,4 @@
-"""Clark, Celikyilmaz and Smith (2019), "Sentence Mover's Similarity": every table and figure.
+"""Clark, Celikyilmaz and Smith (2019), "Sentence Mover's Similarity": every table.
 
 Table 2 is Spearman's correlation over all summaries, with stars where a metric improves on ROUGE-L
 by the test of Williams (1959) with n - 3 degrees of freedom. The script they used is one-sided: it
@@ -21,7 +21,6 @@ from agreement import compare_correlations
 from pipelines.papers.bench import Bench
 from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
-    Figure,
     Made,
     Need,
     Numbers,
@@ -30,13 +29,8 @@ from pipelines.papers.table import (
     Row,
     Scored,
     Table,
-    chart_of,
     correlated,
-    correlation_rows,
-    drawn,
     needs_in,
-    size_notes,
-    typed,
 )
 from pipelines.reports.numbers import p_value_text
 from pipelines.tables.keyed import KEYS
@@ -106,7 +100,7 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
     return {ROUGE_L: "ROUGE-L"} | movers
 
 
-# Table 2, Figure 3 and the footnotes: correlations
+# Table 2 and the footnotes: correlations
 
 
 def better_by_williams(scored: Scored, first: str, second: str, aspect: str) -> float:
@@ -140,35 +134,6 @@ def _place(scored: Scored, row: Row) -> Numbers:
         ((scored.names[metric],), f"{scored.heads[aspect]} {column}"): Ours(row["value"], form)
         for column in ([encoder] if encoder else ENCODERS)
     }
-
-
-def _figure3(scored: Scored) -> Figure:
-    frame = typed(
-        [
-            {
-                "aspect": row["aspect"],
-                "metric": row["metric"],
-                "base": row["metric"].partition("@")[0],
-                "variant": row["metric"].partition("@")[2],
-                **{name: row[name] for name in row if name.startswith(("coef", "value", "n_"))},
-                "reason": row["reason"],
-            }
-            for row in correlation_rows(scored, "global", ("spearman",))
-        ]
-    )
-    shown = frame.drop_nulls("value").with_columns(pl.col("variant").replace("", "none"))
-    chart = chart_of("clark2019-figure3", shown)
-    bases = frame["base"].unique(maintain_order=True).to_list()
-    names = sorted(scored.scores, key=lambda name: bases.index(name.partition("@")[0]))
-    chart["encoding"]["y"]["sort"] = names
-    if set(names) == {ROUGE_L}:
-        chart["encoding"]["color"]["legend"] = None
-    return Figure(
-        title="Spearman correlation of each metric with human ratings, by encoder",
-        frame=frame,
-        notes=("Over all summaries.", *size_notes(frame)),
-        chart=chart,
-    )
 
 
 def _footnotes(bench: Bench, table: Table) -> Made:
@@ -315,12 +280,6 @@ TABLES = (
     _TABLE2,
     replace(_TABLE2, name="clark2019-footnotes", make=_footnotes),
     replace(_TABLE1, name="clark2019-table3"),
-    replace(
-        _TABLE2,
-        name="clark2019-figure3",
-        make=drawn(_figure3),
-        metrics=lambda bench, encoders: {name: name for name in _metrics(bench, encoders)},
-    ),
     Table(name="clark2019-table4", make=_table4, others=(SUMMARISERS,)),
     Table(name="clark2019-table6", make=_table6, needs_nothing=True),
     Table(name="clark2019-table7", make=_table7, data=DATA),

@@ -46,7 +46,7 @@ class PrintedCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedTable:
-    """A table of a paper as it is printed; a figure has no cells."""
+    """A table of a paper as it is printed."""
 
     name: str
     """For example "clark2019-table2"."""
@@ -82,7 +82,7 @@ class PrintedTable:
 
 @cache
 def printed_tables() -> Mapping[str, PrintedTable]:
-    """Return every table and figure by its name, in the order of the papers."""
+    """Return every table by its name, in the order of the papers."""
     return {name: _table(name, **entry) for name, entry in toml("published").items()}
 
 

@@ -1,4 +1,4 @@
-"""`reproduce`: makes tables and figures of the papers, and writes them next to the published."""
+"""`reproduce`: makes tables of the papers, and writes them next to the published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.bench import Bench
 from pipelines.papers.printed import PrintedCell, PrintedTable, printed_table
-from pipelines.papers.table import Figure, Need, Numbers, Ours, Table, differences
+from pipelines.papers.table import Need, Numbers, Ours, Table, differences
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.tables import escape_markdown
 from pipelines.settings.encoders import encoders_of
@@ -40,7 +40,7 @@ _LEGEND = "Each cell: published / ours (ours minus published); a number alone is
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reproduction:
-    """The result of making a table or figure again."""
+    """The result of making a table again."""
 
     printed: PrintedTable
     ours: Numbers
@@ -50,7 +50,6 @@ class Reproduction:
     """What else a reader must know, such as numbers of documents."""
     missing: Sequence[str] = ()
     """What was needed and is not there."""
-    figures: Sequence[Figure] = ()
 
     def frame(self) -> pl.DataFrame:
         """Return a row per printed cell.
@@ -72,19 +71,14 @@ class Reproduction:
         printed = self.printed
         title = f"{printed.title}. {printed.paper}, {printed.where}."
         lines = [f"# {printed.name}", "", escape_markdown(title), ""]
-        if printed.cells:
-            rows: dict[tuple[str, ...], list[str]] = {}
-            for cell in printed.cells:
-                rows.setdefault(cell.row, list(cell.row)).append(self._text(cell))
-            header = [*printed.labels, *printed.columns]
-            dashes = [":---"] * len(printed.labels) + ["---:"] * len(printed.columns)
-            escaped = [map(escape_markdown, row) for row in (header, *rows.values())]
-            table = [f"| {' | '.join(row)} |" for row in (escaped[0], dashes, *escaped[1:])]
-            lines += [_LEGEND, "", *table, ""]
-        for figure in self.figures:
-            shown = f"![{figure.name}]({figure.name}.svg)"
-            lines += [f"## {escape_markdown(figure.title)}", "", shown, ""]
-            lines += [escape_markdown(" ".join(figure.notes)), ""] if figure.notes else []
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for cell in printed.cells:
+            rows.setdefault(cell.row, list(cell.row)).append(self._text(cell))
+        header = [*printed.labels, *printed.columns]
+        dashes = [":---"] * len(printed.labels) + ["---:"] * len(printed.columns)
+        escaped = [map(escape_markdown, row) for row in (header, *rows.values())]
+        table = [f"| {' | '.join(row)} |" for row in (escaped[0], dashes, *escaped[1:])]
+        lines += [_LEGEND, "", *table, ""]
         for title, items in (
             ("What differs from the paper", self.differs),
             ("Notes", self.notes),
@@ -98,7 +92,7 @@ class Reproduction:
         return "\n".join(lines).rstrip() + "\n"
 
     def to_json(self) -> str:
-        """Write everything but the figures."""
+        """Write everything."""
         content = {
             **{name: getattr(self.printed, name) for name in ("name", "title", "paper", "where")},
             "cells": self.frame().to_dicts(),
@@ -122,7 +116,7 @@ class Reproduction:
 
 
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
-    """Make tables or figures of the three papers, next to the published numbers.
+    """Make tables of the three papers, next to the published numbers.
 
     Raises ValueError if the request is wrong or nothing that a table needs is there, OSError if a
     file cannot be read or written.
@@ -138,9 +132,6 @@ def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[
         raise ValueError("`tables` must name at least one table, got none")
     _check_encoders(chosen, settings)
     output = None if settings.out is None else Output.named("out", settings.out)
-    for table in chosen:
-        if output is None and "figure" in table.name:
-            raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
     if output is not None:
         output.check_folder()
     data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
@@ -183,7 +174,7 @@ def _made(table: Table, bench: Bench) -> Reproduction:
     bench.missing, bench.differs = {}, {}
     bench.tell(f"making {table.name}")
     made = table.make(bench, table)
-    if not (made.ours or made.figures):
+    if not made.ours:
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
         raise ValueError(
             f"nothing of {table.name} can be made, because these are missing: {names}; "
@@ -195,7 +186,6 @@ def _made(table: Table, bench: Bench) -> Reproduction:
         differs=[*bench.differs, *differences(table.name), *made.differs],
         notes=made.notes,
         missing=list(bench.missing),
-        figures=made.figures,
     )
 
 
@@ -221,14 +211,8 @@ def _folder(option: str, folder: AnyPath | None) -> Path | None:
 
 
 def _write(result: Reproduction, out: Output) -> None:
-    """Write a table as Markdown, CSV and JSON, its figures as pictures with their numbers."""
+    """Write a table as Markdown, CSV and JSON."""
     name = result.printed.name
     out.write(result.to_markdown().encode(), f"{name}.md")
     out.write(result.to_json().encode(), f"{name}.json")
-    if result.printed.cells:
-        out.write(result.frame().write_csv().encode(), f"{name}.csv")
-    for figure in result.figures:
-        from pipelines.reports.charts import draw_svg
-
-        out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
-        out.write(draw_svg(dict(figure.chart)), f"{figure.name}.svg")
+    out.write(result.frame().write_csv().encode(), f"{name}.csv")

@@ -1,27 +1,21 @@
-"""Sun and Nenkova (2019), on evaluation by cosine of embeddings: every table and figure.
+"""Sun and Nenkova (2019), on evaluation by cosine of embeddings: every table.
 
 "The Feasibility of Embedding Based Automatic Evaluation for Single Document Summarization":
 system-level Pearson and Spearman with p-values (Tables 1 and 3, appendix Table 2), the average rank
-of each metric (Table 4). Figure 1 is a correlation that grows sure of itself with the number of
-articles, Figure 2 one that changes with how much of the document is read, Figure 3 each system's
-rating and score.
+of each metric (Table 4).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from agreement import sample_size_curve, shared_cells, system_means
 from pipelines.papers.bench import Bench
 from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
-    Figure,
     Made,
     Numbers,
     Ours,
@@ -29,14 +23,10 @@ from pipelines.papers.table import (
     Row,
     Scored,
     Table,
-    chart_of,
     correlated,
     correlation_rows,
     differences,
-    drawn,
     needs_in,
-    size_notes,
-    typed,
 )
 from pipelines.tables.keyed import KEYS
 
@@ -48,14 +38,6 @@ ORACLE = "fragments"
 """System of Newsroom that the paper leaves out (section 4)."""
 COVERAGE_STEPS = 4
 """DUC 2001 grades coverage from 0 to 4; the paper's lie between 0 and 1."""
-N_DRAWS = 50
-"""Figure 1: random sets of articles for each number of them."""
-N_SIZES = 10
-"""Figure 1: numbers of articles, evenly spaced."""
-CUTS = (400, 750, None)
-"""Tokens of the source in Figure 2; None for all."""
-CUT_ENCODERS = ("max", "avg", "InferSent")
-"""Those that Figure 2 is about."""
 RANK_DECIMALS = 12
 """Correlations that agree to so many decimals share a rank."""
 
@@ -99,11 +81,6 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
     if len(names) == len(ENCODERS):
         names["cosine@all"] = "enc-avg"
     return ROUGE | names | {f"{metric}:source": name for metric, name in names.items()}
-
-
-def _metrics_against_reference(bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
-    names = _metrics(bench, encoders)
-    return {metric: name * (_side(metric) == "ref") for metric, name in names.items()}
 
 
 # Tables 1 and 3, Table 2 of the appendix: correlations
@@ -229,7 +206,7 @@ def _table4(bench: Bench, table: Table) -> Made:
             ],
         )
     return Made(
-        ours=ranks_of(typed(rows)),
+        ours=ranks_of(pl.DataFrame(rows, schema_overrides={"value": pl.Float64})),
         differs=differences("sun2019-table4-from-data"),
         notes=["Ranks of our correlations; equal ones share the better rank."],
     )
@@ -258,119 +235,6 @@ def printed_correlations() -> pl.DataFrame:
     return pl.DataFrame(rows, columns, orient="row")
 
 
-# Figures
-
-
-def figure1(scored: Scored) -> Figure:
-    """Correlate on random sets of articles of growing size: mean and standard deviation.
-
-    Every metric and aspect gets the same draws.
-    """
-    n_documents = next(iter(scored.scores.values())).shape[1]
-    numbers = np.unique(np.linspace(1, n_documents, N_SIZES + 1).round().astype(np.int64)[1:])
-    curve = sample_size_curve(
-        np.stack(list(scored.scores.values())),
-        np.stack(list(scored.ratings.values())),
-        numbers,
-        level="system",
-        coefficient="pearson",
-        n_draws=N_DRAWS,
-        rng=np.random.default_rng(scored.seed),
-    )
-    rows = [
-        {
-            "aspect": aspect,
-            "metric": metric,
-            "coefficient": "pearson",
-            "n_documents": int(size),
-            "mean": curve.means[s, m, k],
-            "deviation": curve.deviations[s, m, k],
-            "n_draws": N_DRAWS,
-            "n_undefined": int(curve.n_undefined[s, m, k]),
-        }
-        for k, aspect in enumerate(scored.ratings)
-        for m, metric in enumerate(scored.scores)
-        for s, size in enumerate(numbers)
-    ]
-    frame = typed(rows)
-
-    low, high = pl.col("mean") - pl.col("deviation"), pl.col("mean") + pl.col("deviation")
-    shown = frame.drop_nulls("mean").with_columns(low=low, high=high)
-    chart = chart_of("sun2019-figure1", shown)
-    chart["facet"]["sort"] = list(scored.scores)
-    return Figure(
-        title="System-level Pearson correlation against the number of articles",
-        frame=frame,
-        notes=(
-            f"Mean and standard deviation over {N_DRAWS} random sets of articles; the paper does "
-            "not name its coefficient. Sets of nearly all articles overlap: the bars shrink "
-            "to nothing at the right end whatever the error of the last point.",
-        ),
-        chart=chart,
-    )
-
-
-def _figure2(bench: Bench, table: Table) -> Made:
-    """Correlate metrics whose sources were cut to different lengths."""
-    rows: list[Row] = []
-    for n_tokens in CUTS:
-        for scored in bench.fill(replace(table, scoring={"source_tokens": n_tokens})):
-            rows += [
-                {
-                    "aspect": row["aspect"],
-                    "metric": scored.names[row["metric"]],
-                    "source_tokens": n_tokens,
-                    **{name: row[name] for name in row if name not in ("aspect", "metric")},
-                }
-                for row in correlation_rows(scored, "system", _BOTH)
-            ]
-    if not rows:
-        return Made()
-    frame = typed(rows)
-    length = pl.col("source_tokens").cast(pl.String).fill_null("all")
-    chart = chart_of("sun2019-figure2", frame.drop_nulls("value").with_columns(length=length))
-    chart["encoding"]["x"]["sort"] = [str(n_tokens or "all") for n_tokens in CUTS]
-    figure = Figure(
-        name=table.name,
-        title="System-level correlation when only the beginning of the source is read",
-        frame=frame,
-        notes=("`source_tokens` is null where the whole source was read.", *size_notes(frame)),
-        chart=chart,
-    )
-    return Made(figures=[figure])
-
-
-def figure3(scored: Scored) -> Figure:
-    """Pair each system's mean score with its mean rating, over the documents with both."""
-    rows: list[Row] = []
-    pairs = itertools.product(scored.ratings.items(), scored.scores.items())
-    for (aspect, rating), (metric, matrix) in pairs:
-        x, y = shared_cells(matrix, rating)
-        means = zip(system_means(x), system_means(y), (~np.isnan(x)).sum(1), strict=True)
-        rows += [
-            {
-                "aspect": aspect,
-                "metric": metric,
-                "system_id": system,
-                "score": score,
-                "rating": mean,
-                "n_documents": int(n),
-            }
-            for system, (score, mean, n) in zip(scored.systems, means, strict=True)
-        ]
-    frame = typed(rows)
-
-    chart = chart_of("sun2019-figure3", frame.drop_nulls(["score", "rating"]))
-    chart["facet"]["column"]["sort"] = list(scored.ratings)
-    chart["facet"]["row"]["sort"] = list(scored.scores)
-    return Figure(
-        title="Mean rating and mean score of each system",
-        frame=frame,
-        notes=("Means over the documents with both a score and a rating.",),
-        chart=chart,
-    )
-
-
 _TABLE1 = Table(
     name="sun2019-table1",
     make=correlated("system", _BOTH, _place),
@@ -384,10 +248,6 @@ _TABLE3 = replace(
     make=correlated("system", ("spearman",), _place_by_aspect),
     data={"Newsroom": NEWSROOM},
 )
-_FIGURE1 = replace(
-    _TABLE1, name="sun2019-figure1", make=drawn(figure1), metrics=_metrics_against_reference
-)
-_OF_2001 = {"DUC2001": DUC["DUC2001"]}
 TABLES = (
     _TABLE1,
     Table(name="sun2019-table2", make=_table2, data=DUC),
@@ -404,14 +264,4 @@ TABLES = (
         data=DUC | {"Newsroom": NEWSROOM},
         needs_nothing=True,
     ),
-    _FIGURE1,
-    replace(
-        _TABLE1,
-        name="sun2019-figure2",
-        make=_figure2,
-        data=_OF_2001,
-        encoders=tuple(ENCODERS[name] for name in CUT_ENCODERS),
-        metrics=lambda _bench, encoders: {f"cosine@{name}:source": name for name in encoders},
-    ),
-    replace(_FIGURE1, name="sun2019-figure3", make=drawn(figure3), data=_OF_2001),
 )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib.resources import files
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
 """Row and column of a table as it is printed."""
-
-_NUMBERS = ("value", "p_value", "mean", "deviation", "score", "rating")
-"""Columns of frames that hold floats; counts begin with `n_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +106,6 @@ class Scored:
     """What the paper calls the metrics."""
     heads: Mapping[str, str]
     """What the paper writes above the columns of an aspect."""
-    seed: int = 0
-    """Of draws."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Figure:
-    """A figure with its numbers."""
-
-    name: str = ""
-    """Stem of its files, such as "clark2019-figure3-essays"."""
-    title: str
-    frame: pl.DataFrame
-    """One row per number with its counts; undefined is null."""
-    notes: Sequence[str] = ()
-    chart: Mapping[str, Any]
-    """As Vega-Lite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,12 +116,11 @@ class Made:
     notes: Sequence[str] = ()
     differs: Sequence[str] = ()
     """In addition to what is known of the table beforehand."""
-    figures: Sequence[Figure] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """A table or figure of a paper: what it is about, what it needs, and what fills it."""
+    """A table of a paper: what it is about, what it needs, and what fills it."""
 
     name: str
     """As in `published.toml`."""
@@ -153,8 +131,7 @@ class Table:
     others: Sequence[Need] = ()
     """What else it needs."""
     metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] = lambda _bench, _encoders: {}
-    """What the paper calls each metric, for the encoders that are there; a metric without a name
-    is scored, for the other tables, and not shown."""
+    """What the paper calls each metric, for the encoders that are there."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
     """Options of `score_corpus`."""
     needs_nothing: bool = False
@@ -192,25 +169,9 @@ def correlated(
             ]
             for row in rows:
                 ours |= place(scored, row)
-            sizes = size_notes(typed(rows))[0]
-            name = scored.data
-            notes.append(f"{name}: {sizes[0].lower()}{sizes[1:]}" if name else sizes)
+            sizes = sizes_text(rows)
+            notes.append(f"{scored.data}: {sizes}" if scored.data else f"F{sizes[1:]}")
         return Made(ours=ours, notes=notes)
-
-    return make
-
-
-def drawn(draw: Callable[[Scored], Figure]) -> Callable[[Bench, Table], Made]:
-    """Draw a figure of each data set, in which metrics are called as in the paper."""
-
-    def make(bench: Bench, table: Table) -> Made:
-        figures = []
-        for scored in bench.fill(table):
-            scores = {scored.names[metric]: x for metric, x in scored.scores.items()}
-            suffix = f"-{scored.data.lower()}" if len(table.data) > 1 else ""
-            figure = draw(replace(scored, scores=scores))
-            figures.append(replace(figure, name=f"{table.name}{suffix}"))
-        return Made(figures=figures)
 
     return make
 
@@ -221,10 +182,7 @@ def correlation_rows(
     coefficients: Sequence[str],
     kept: np.ndarray | slice = slice(None),
 ) -> list[Row]:
-    """Correlate metrics with aspects, with the textbook p-value and the counts to be told with it.
-
-    Undefined numbers are None; `reason` says why the value is.
-    """
+    """Correlate metrics with aspects, with the textbook p-value; undefined numbers are None."""
     rows = []
     for (metric, x), (aspect, y), coefficient in itertools.product(
         scored.scores.items(), scored.ratings.items(), coefficients
@@ -236,7 +194,6 @@ def correlation_rows(
             {
                 "aspect": aspect,
                 "metric": metric,
-                "level": level,
                 "coefficient": coefficient,
                 "value": None if np.isnan(result.value) else result.value,
                 "p_value": None if np.isnan(p_value) else p_value,
@@ -244,32 +201,13 @@ def correlation_rows(
                 "n_documents": result.n_documents,
                 "n_cells": scores.size - result.n_missing,
                 "n_missing": result.n_missing,
-                "n_skipped": result.n_skipped,
-                "reason": result.reason,
             }
         )
     return rows
 
 
-def typed(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make a frame of one or more rows with the same keys; NaN becomes null."""
-    schema = {
-        name: pl.Int64 if name.startswith("n_") or name == "source_tokens"
-        else pl.Float64 if name in _NUMBERS
-        else pl.String
-        for name in rows[0]
-    }  # fmt: skip
-    return pl.DataFrame(rows, schema).with_columns(pl.selectors.float().fill_nan(None))
-
-
-def chart_of(name: str, frame: pl.DataFrame) -> dict[str, Any]:
-    """Return a chart of `charts.json` with its data."""
-    charts = json.loads(files(__package__).joinpath("charts.json").read_text("utf-8"))
-    return {**charts[name], "data": {"values": frame.to_dicts()}}
-
-
-def size_notes(frame: pl.DataFrame) -> list[str]:
-    """Say on how many systems, documents and cells correlations rest; which are undefined."""
+def sizes_text(rows: Sequence[Row]) -> str:
+    """Say on how many systems, documents and cells correlations rest."""
     parts = []
     for column, one, several in (
         ("n_systems", "system", "systems"),
@@ -277,11 +215,6 @@ def size_notes(frame: pl.DataFrame) -> list[str]:
         ("n_cells", "summary", "summaries"),
         ("n_missing", "missing cell", "missing cells"),
     ):
-        counts = frame[column].to_list()
+        counts = [row[column] for row in rows]
         parts.append(f"{range_text(counts)} {one if max(counts) == 1 else several}")
-    notes = [f"From {', '.join(parts)}."]
-    reasons = frame.filter(pl.col("value").is_null())["reason"].drop_nulls()
-    if not reasons.is_empty():
-        why = "; ".join(reasons.unique(maintain_order=True))
-        notes.append(f"{len(reasons)} values are undefined (–): {why}.")
-    return notes
+    return f"from {', '.join(parts)}."

@@ -9,10 +9,9 @@ is drawn from the rows of one choice.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import product, takewhile
+from itertools import product
 from typing import Any
 
 import polars as pl
@@ -43,7 +42,8 @@ _TEMPLATES = Environment(loader=FileSystemLoader(TEMPLATES / "charts"), undefine
 def system_points(systems: pl.DataFrame) -> pl.DataFrame:
     """Pair each system's mean rating with its mean score, for every aspect and metric.
 
-    `label` is the system's name as there is room for it beside a dot.
+    `label` is the system's name as there is room for it beside a dot: what tells systems apart is
+    mostly at the end.
     """
     ends = ["mean", "low", "high"]
     kept = systems.drop_nulls("mean").select("system_id", "kind", "name", *ends)
@@ -54,28 +54,9 @@ def system_points(systems: pl.DataFrame) -> pl.DataFrame:
         on="system_id",
         maintain_order="left_right",
     )
-    labels = short_names(points["system_id"].unique().to_list())
-    return points.with_columns(label=pl.col("system_id").replace(labels))
-
-
-def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Leave out of long names what all of them begin with, and the end of what is still long.
-
-    Examples
-    --------
-    >>> short_names(["our-organisation/base-v1", "our-organisation/large-v1"])
-    {'our-organisation/base-v1': 'base-v1', 'our-organisation/large-v1': 'large-v1'}
-    """
-    start = 0
-    if len(names) > 1 and max(map(len, names)) > LONGEST_LABEL:
-        pairs = zip(min(names), max(names), strict=False)  # what these share, all share
-        same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        start = len(re.sub(r"[^\W_]*$", "", same))
-    kept = {name: name[start:] or name for name in names}
-    return {
-        name: f"{short[: LONGEST_LABEL - 1]}…" if len(short) > LONGEST_LABEL else short
-        for name, short in kept.items()
-    }
+    name, end = pl.col("system_id"), pl.col("system_id").str.tail(LONGEST_LABEL - 1)
+    is_long = name.str.len_chars() > LONGEST_LABEL
+    return points.with_columns(label=pl.when(is_long).then(pl.format("…{}", end)).otherwise(name))
 
 
 def difference_cells(differences: pl.DataFrame) -> pl.DataFrame:

@@ -33,7 +33,6 @@ _HARMFUL = re.compile(r"[^A-Za-z0-9_+@-]+")
 def render_page(
     template: str,
     *,
-    folder: Path = TEMPLATES,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
     with_charts: bool = False,
@@ -41,17 +40,11 @@ def render_page(
 ) -> str:
     """Render a page that opens from disk.
 
-    The template and what it names are in `folder`; `base.html` is found from anywhere and
-    `base.css` comes first. `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
+    `base.css` comes first; `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
     escaped, and a name the template lacks is an error.
     """
-    environment = _environment(folder)
-
-    def read(name: str) -> str:
-        return environment.loader.get_source(environment, name)[0]  # type: ignore[union-attr]
-
-    inline_styles = [_inline(read(name), "style") for name in (BASE_STYLE, *styles)]
-    inline_scripts = [_inline(read(name), "script") for name in scripts]
+    inline_styles = [_inline(_read(name), "style") for name in (BASE_STYLE, *styles)]
+    inline_scripts = [_inline(_read(name), "script") for name in scripts]
     if with_charts:
         inline_scripts.insert(0, _inline(charts_bundle(), "script"))
     page = {
@@ -59,7 +52,7 @@ def render_page(
         "scripts": inline_scripts,
         "policy": _content_security_policy(inline_scripts),
     }
-    return environment.get_template(template).render(page=page, **context)
+    return _environment().get_template(template).render(page=page, **context)
 
 
 @functools.cache
@@ -70,9 +63,14 @@ def charts_bundle() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
 
 
-def _environment(folder: Path) -> Environment:
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader([folder, TEMPLATES]),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -16,11 +16,10 @@ from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 from cluster.store import join, read_whole
 from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import render_page
-from pipelines.reports.tables import PaperTable, to_markdown
 from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
-from sms.naming import counted, natural
+from sms.naming import counted
 from sms.signature import version
 
 MOST_ROWS = 500_000
@@ -41,16 +40,15 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
     means = {name: document_means(rows, name) for name in run.main_columns}
-    table = _means_table(run, means)
+    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
     return render_page(
         "scores.html",
         styles=["scores.css"],
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
-        documents=_documents_text(means),
+        documents=f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}",
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
-        table=table,
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
             | {
@@ -65,7 +63,6 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         .select(*KEYS, "status")
         .head(N_REMARKS)
         .rows(),
-        markdown=to_markdown(table),
         version=version(),
     )
 
@@ -107,32 +104,6 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
     files = [file for part in parts for file in files_of(join(run.out, part))]
     lazy = scan_files(files, {}).select(*KEYS, *run.main_columns, "status")
     return collect(lazy, place(files))
-
-
-def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
-    """Lay the means of all rows out, with half the width of their intervals."""
-    systems = sorted(run.means, key=natural)
-    columns = [[_means_cell(run, means, name, system) for system in systems] for name in means]
-    return PaperTable(
-        title="Mean scores",
-        caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
-        header=["System", *means],
-        alignment="l" + "r" * len(means),
-        rows=[*zip([system or "(none)" for system in systems], *columns, strict=True)],
-    )
-
-
-def _means_cell(run: ScoreRun, means: Mapping[str, Means], name: str, system: str) -> str:
-    n_decimals = decimals(each[name] for each in run.means.values())
-    shown = number(run.means[system][name], n_decimals)
-    mean, _, high, _ = means[name].get(system, (np.nan, np.nan, np.nan, 0))
-    return shown if np.isnan(high) else f"{shown} ± {number(high - mean, n_decimals)}"
-
-
-def _documents_text(means: Mapping[str, Means]) -> str:
-    """Say how many documents a mean is over."""
-    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
-    return f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}"
 
 
 def _metric_view(
@@ -179,12 +150,9 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
         counts, edges = np.histogram(values, bins=N_BINS)
     except ValueError:  # they differ in their last bits, too little for so many bins
         counts, edges = np.histogram(np.full_like(values, values[0]), bins=N_BINS)
-    return {
-        "heights": [round(100 * n / counts.max(), 1) for n in counts],
-        "counts": [int(n) for n in counts],
-        "low": number(float(edges[0]), n_decimals),
-        "high": number(float(edges[-1]), n_decimals),
-    }
+    low, high = (number(float(edge), n_decimals) for edge in edges[[0, -1]])
+    heights = [round(100 * n / counts.max(), 1) for n in counts]
+    return {"heights": heights, "counts": counts.tolist(), "low": low, "high": high}
 
 
 def _extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:

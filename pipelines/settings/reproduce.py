@@ -18,7 +18,7 @@ class ReproduceSettings(Settings):
     """Read data sets (`NAME/` as published, or `NAME.parquet` of `assay import`) and weights (in
     `encoders/`) from this folder."""
     out: Annotated[AnyPath | None, "DIR"] = None
-    """Write tables, figures and scores to this folder or URL."""
+    """Write tables and scores to this folder or URL."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
@@ -42,6 +42,6 @@ class ReproduceCommand(ReproduceSettings):
     """What only the command shows."""
 
     list: bool = False
-    """List the tables and figures, one per line."""
+    """List the tables, one per line."""
     dry_run: bool = False
     """Only say what each table needs and what is available."""

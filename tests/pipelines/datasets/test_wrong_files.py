@@ -1,16 +1,13 @@
 """What is wrong is said in one line with file and line, and nothing is written."""
 
 import errno
-import gzip
 import io
 import json
 import os
-import tracemalloc
 
 import polars as pl
 import pytest
 
-from pipelines.datasets import files
 from pipelines.datasets.readers import SOURCES
 from tests.rare import run
 
@@ -128,16 +125,3 @@ def test_data_sets_are_listed_and_described(capsys):
         said = " ".join(capsys.readouterr().out.split())
         for text in (source.takes, source.licence, source.paper):
             assert " ".join(text.split()) in said
-
-
-@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.csv", "test.tsv.gz"])
-def test_no_more_of_a_line_is_read_than_a_record_may_have(monkeypatch, tmp_path, name):
-    monkeypatch.setattr(files, "MAX_RECORD_BYTES", 1 << 10)
-    data, path = b"a" * (1 << 20), tmp_path / name
-    path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    del data
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=rf"{name}, line 1 must have at most"):
-        list(files.records(path))
-    assert tracemalloc.get_traced_memory()[1] < 1 << 19
-    tracemalloc.stop()

@@ -84,7 +84,6 @@ def test_dry_run(command, tmp_path):
         ([], "name a table; `assay reproduce --list` shows them"),
         (["clark2019-table5"], "no such table `clark2019-table5`; did you mean `clark2019-table"),
         (["clark2019-table2"], "nothing of clark2019-table2 can be made, because these are missi"),
-        (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
         (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
         (["sun2019-table1", "--encoder", "avg=minilmm"], "unknown encoder 'minilmm'"),
         (["sun2019-table1", "--data", "nowhere"], "`data` must be a folder, got nowhere"),

@@ -1,6 +1,5 @@
-"""Correlations, stars, ranks and figures of the tables, against other implementations."""
+"""Correlations, stars and ranks of the tables, against other implementations."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,11 +48,6 @@ def test_undefined_numbers_are_none_and_marked(study):
     for encoder in ("ELMo", "GloVe"):
         undefined = ours[(f"wms@{encoder}",), f"Data {encoder}"]
         assert (undefined.value, undefined.text(3)) == (None, "–")
-    (figure,) = made("clark2019-figure3", flat, ratings).figures
-    json.dumps(figure.chart, allow_nan=False)
-    rows = figure.frame.filter(base="wms")
-    assert (rows["value"].null_count(), rows["reason"].null_count()) == (2, 0)
-    assert "2 values are undefined (–): " in figure.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -127,28 +121,6 @@ def test_average_rank_by_hand():
         metric: ours.value for ((metric,), _), ours in sun2019.average_ranks(frame, []).items()
     }
     assert ranks == {"a": 1.0, "b": 1.0, "c": None}
-
-
-def test_sun_figure_1_ends_at_the_correlation_on_all_articles(study):
-    scores, ratings = study
-    twice = {"a": scores["sms@GloVe"], "b": scores["sms@GloVe"]}
-    (figure,) = made("sun2019-figure1", twice, ratings).figures
-    one, other = (figure.frame.filter(metric=name).drop("metric") for name in twice)
-    assert one.equals(other)  # the same articles for every metric
-    last = one.filter(n_documents=30).row(0, named=True)
-    means = (matrix.mean(1) for matrix in (scores["sms@GloVe"], ratings["overall"]))
-    assert last["mean"] == pytest.approx(stats.pearsonr(*means).statistic, abs=1e-12)
-    assert last["deviation"] == pytest.approx(0.0, abs=1e-12)
-    assert one["deviation"][0] > 0.01
-    assert set(one["n_draws"]) == {50}
-
-
-def test_sun_figure_3_averages_over_shared_documents():
-    scores = np.array([[1.0, 3.0], [5.0, np.nan], [np.nan, np.nan]])
-    ratings = np.array([[1.0, 2.0], [4.0, 5.0], [1.0, 1.0]])
-    (figure,) = made("sun2019-figure3", {"sms": scores}, {"overall": ratings}).figures
-    found = figure.frame.select("system_id", "score", "rating", "n_documents").rows()
-    assert found == [("m0", 2.0, 1.5, 2), ("m1", 5.0, 4.0, 1), ("m2", None, None, 0)]
 
 
 @pytest.mark.parametrize(("number", "of"), [(5, "pearsonr"), (6, "spearmanr"), (7, "pearsonr")])

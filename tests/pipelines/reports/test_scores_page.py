@@ -68,11 +68,10 @@ def test_page_has_every_mean_and_escapes_names(scored):
     found, out = scored
     page = (out / "scores.html").read_text()
     assert HOSTILE not in page
-    systems = re.findall(r'<tr><th scope="row"><bdi>(.*?)</bdi></th><td>([\d.]+)', page)
-    shown = {name: mean for name, mean in systems[:3]}
-    names = ["M2", "M10", "&lt;script&gt;alert(1)&lt;/script&gt;"]
-    assert sorted(shown) == sorted(names)
-    assert list(shown)[1:] == names[:2]  # in natural order
+    table = page[page.index('aria-label="Means of length"') :]
+    systems = re.findall(r'<tr><th scope="row"><bdi>(.*?)</bdi></th><td [^>]*>([\d.]+)', table)
+    shown = dict(systems[:3])
+    assert sorted(shown) == sorted(["M2", "M10", "&lt;script&gt;alert(1)&lt;/script&gt;"])
     assert shown["M2"] == f"{found.means['M2']['length']:.2f}"
     assert "rouge1_f" in page
     assert "rouge1_p" not in re.sub("(?s)<pre>.*?</pre>", "", page)
