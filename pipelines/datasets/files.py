@@ -130,13 +130,7 @@ def records(file: Path) -> Iterator[Record]:
 
 
 def shown(value: object, n_characters: int = 40) -> str:
-    """Write a value for a message, cut where it is long.
-
-    Examples
-    --------
-    >>> shown(None), shown("x" * 9, 5)
-    ('nothing', "'xxxx…")
-    """
+    """Write a value for a message, cut where it is long."""
     if value is None:
         return "nothing"
     text = " ".join(repr(value).split())

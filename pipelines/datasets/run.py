@@ -167,9 +167,10 @@ class _Tables:
 
     def _repeated(self, row: Candidate | Rating) -> str | None:
         """Say why a row is left out if its candidate was there before, and remember it if not."""
-        is_rating = isinstance(row, Rating)
-        what = _THINGS[RATINGS if is_rating else CORPUS]
-        key = (what, row.document_id, row.system_id, *([row.rater] if is_rating else []))
+        what, rater = _THINGS[CORPUS], ""
+        if isinstance(row, Rating):
+            what, rater = _THINGS[RATINGS], row.rater
+        key = (what, row.document_id, row.system_id, rater)
         content = hash(repr(row))
         if key not in self._seen:
             self._seen[key] = content

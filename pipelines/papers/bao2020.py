@@ -24,6 +24,7 @@ from pipelines.papers.table import (
     Need,
     Numbers,
     Ours,
+    Parts,
     RatedData,
     Row,
     Scored,
@@ -173,15 +174,14 @@ def _scorers(*rows: str) -> Callable[[Bench, Sequence[str]], dict[str, str]]:
     return names
 
 
-def _machines(scored: Scored) -> dict[str, np.ndarray]:
+def _machines(scored: Scored) -> Parts:
     is_machine = [not system.startswith(HUMAN_SYSTEMS) for system in scored.systems]
     return {MACHINES: np.array(is_machine)}
 
 
-def _all_and_machines(scored: Scored) -> dict[str, np.ndarray | slice]:
+def _all_and_machines(scored: Scored) -> Parts:
     machines = _machines(scored)
-    everything = {ALL: slice(None)}
-    return everything if machines[MACHINES].all() else everything | machines
+    return {ALL: slice(None)} | ({} if np.all(machines[MACHINES]) else machines)
 
 
 def _place(scored: Scored, row: Row) -> Numbers:

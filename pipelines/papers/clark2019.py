@@ -74,13 +74,7 @@ def _of_some_length(corpus: pl.DataFrame, _ratings: pl.DataFrame) -> pl.DataFram
 
 
 def sentence_counts(texts: Sequence[str]) -> list[int]:
-    """Count the sentences of texts.
-
-    Examples
-    --------
-    >>> sentence_counts(["One. Two.", "One."])
-    [2, 1]
-    """
+    """Count the sentences of texts."""
     from sms.text import Segmenter, TextRules
 
     segmented = Segmenter(TextRules()).segment(pa.array(texts, pa.large_string()))
@@ -114,13 +108,7 @@ def better_by_williams(scored: Scored, first: str, second: str, aspect: str) -> 
 
 
 def stars(p_value: float) -> str:
-    """Return the stars of a p-value, "" for one that is not significant or NaN.
-
-    Examples
-    --------
-    >>> stars(0.0099), stars(0.01), stars(0.05)
-    ('**', '*', '')
-    """
+    """Return the stars of a p-value, "" for one that is not significant or NaN."""
     return next((text for limit, text in STARS if p_value < limit), "")
 
 
@@ -144,7 +132,7 @@ def _footnotes(bench: Bench, table: Table) -> Made:
             itertools.combinations(scored.scores, 2), scored.ratings
         ):
             if len({name.partition("@")[0] for name in pair}) == 1:
-                p_value = better_by_williams(scored, *pair, aspect)
+                p_value = better_by_williams(scored, pair[0], pair[1], aspect)
                 either = min(p_value, 1 - p_value)
                 cell = (scored.names[pair[0]],), scored.data
                 ours[cell] = Ours(None if math.isnan(p_value) else either)

@@ -39,6 +39,8 @@ class Ours:
 
 Numbers: TypeAlias = dict[Cell, Ours]
 """By cell; what could not be computed is not there."""
+Parts: TypeAlias = dict[str, np.ndarray | slice]
+"""Groups of systems by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,7 @@ def correlated(
     level: str,
     coefficients: Sequence[str],
     place: Callable[[Scored, Row], Mapping[Cell, Ours]],
-    parts: Callable[[Scored], Mapping[str, np.ndarray | slice]] = lambda _scored: {"": slice(None)},
+    parts: Callable[[Scored], Parts] = lambda _scored: {"": slice(None)},
 ) -> Callable[[Bench, Table], Made]:
     """Correlate all metrics with all aspects; `place` says in which cells a correlation stands.
 

@@ -86,13 +86,7 @@ def _environment() -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """Let the name of a metric break after its punctuation, and nowhere else.
-
-    Examples
-    --------
-    >>> str(breakable("reffree@news.fluency"))
-    'reffree@<wbr>news.<wbr>fluency'
-    """
+    """Let the name of a metric break after its punctuation, and nowhere else."""
     return Markup("<wbr>").join(re.split(r"(?<=[@:./])(?=\S)", text))
 
 
@@ -123,13 +117,6 @@ def file_stem(*parts: str) -> str:
 
     The parts are joined by dots. What is not a harmless character becomes a dash, and then a hash
     is added.
-
-    Examples
-    --------
-    >>> file_stem("correlations", "system", "fluency")
-    'correlations.system.fluency'
-    >>> file_stem("a/b").startswith("a-b."), file_stem("a/b") == file_stem("a b")
-    (True, False)
     """
     plain = [_HARMFUL.sub("-", part)[:LONGEST_PART] for part in parts]
     if plain == list(parts):
@@ -139,11 +126,5 @@ def file_stem(*parts: str) -> str:
 
 
 def explain_file(document_id: str, system_id: str, metric: str) -> str:
-    """Name the page that explains one score; other candidates and metrics have other names.
-
-    Examples
-    --------
-    >>> explain_file("cnn-1", "M0", "sms")
-    'cnn-1.M0.sms.html'
-    """
+    """Name the page that explains one score; other candidates and metrics have other names."""
     return f"{file_stem(document_id, system_id, metric)}.html"

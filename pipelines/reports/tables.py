@@ -55,13 +55,7 @@ def to_markdown(table: PaperTable) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Write any text so that Markdown shows it, inside a table too.
-
-    Examples
-    --------
-    >>> escape_markdown("a|b <script>")
-    'a\\|b &lt;script&gt;'
-    """
+    r"""Write any text so that Markdown shows it, inside a table too."""
     plain = _BREAKS.sub(" ", text)
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", plain)

@@ -18,13 +18,7 @@ SIGNIFICANCE = 0.05
 
 
 def lead_text(level: str, coefficient: str) -> str:
-    """Say what a level and a coefficient ask, and so why they come first.
-
-    Examples
-    --------
-    >>> lead_text("system", "kendall_b").partition("?")[0]
-    'System level asks: does a metric rank the systems as people do'
-    """
+    """Say what a level and a coefficient ask, and so why they come first."""
     why = _WORDS["reasons"].get(coefficient, "")
     return f"{LEVELS[level]} level asks: {_WORDS['questions'][level]} {why}".strip()
 
@@ -36,13 +30,7 @@ def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:
 
 
 def selection(raters: str, excluded_systems: Sequence[str]) -> str:
-    """Say whose ratings and which systems a number is made of.
-
-    Examples
-    --------
-    >>> selection("expert-*", []), selection("all", ["a", "b", "c", "d", "e"])
-    ('raters: expert-*', 'raters: all; without a, b, c and 2 more')
-    """
+    """Say whose ratings and which systems a number is made of."""
     if not excluded_systems:
         return f"raters: {raters}"
     named, n_others = excluded_systems[:MOST_NAMED], len(excluded_systems) - MOST_NAMED
@@ -51,12 +39,6 @@ def selection(raters: str, excluded_systems: Sequence[str]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Join names as in a sentence.
-
-    Examples
-    --------
-    >>> listed(["fluency"]), listed(["fluency", "relevance", "coherence"])
-    ('fluency', 'fluency, relevance and coherence')
-    """
+    """Join names as in a sentence."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

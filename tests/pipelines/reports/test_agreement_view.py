@@ -3,7 +3,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from pipelines.reports.agreement_view import grids, report_view
+from pipelines.reports.agreement_report import grids, report_view
 from tests.pipelines.reports.made_up import METRICS, value_of
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from pipelines.reports.agreement_report import correlation_table
-from pipelines.reports.agreement_view import grids
+from pipelines.reports.agreement_report import correlation_table, grids
 from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.tables import escape_markdown, to_markdown
 from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, value_of
