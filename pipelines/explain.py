@@ -55,7 +55,8 @@ class Explainer:
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
     tolerance: float = 0.0
-    """Of the agreement: a share of a mover's similarity, a difference of every other score."""
+    """Of the agreement, as a batch had other neighbours: a share of a mover's similarity, a
+    difference of every other score."""
 
     def explain(
         self, wanted: Mapping[str, str | Sequence[str]]
@@ -68,21 +69,22 @@ class Explainer:
         Raises ValueError if a document or system is not there, cannot be read or is there twice
         with different texts, or a score differs from the recorded one.
         """
-        recorded = self._recorded(wanted)
+        recorded = {}
+        if self.recorded:
+            rows = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
+            frame = collect(rows.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
+            recorded = {(document, system): score for document, system, score in frame.iter_rows()}
         by_document: dict[str, list[ExplainedSystem]] = {}
-        for document, rows in self._rows_of(wanted).items():
-            table = _chosen(rows, document, several(wanted[document]))
+        for document, found in self._rows_of(wanted).items():
+            table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
                 key = (document, system)
                 if key in recorded:
                     _check_same(each, key, recorded[key], self.tolerance)
-                made = ExplainedSystem(
-                    system_id=system,
-                    explanation=each,
-                    recorded=recorded.get(key),
+                by_document.setdefault(document, []).append(
+                    ExplainedSystem(system_id=system, explanation=each, recorded=recorded.get(key))
                 )
-                by_document.setdefault(document, []).append(made)
         return by_document
 
     def write_pages(
@@ -113,13 +115,6 @@ class Explainer:
                 raise ValueError(f"{place(self.files)} has no document {document!r}")
             found[document] = pa.concat_tables(rows)
         return found
-
-    def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float | None]:
-        if not self.recorded:
-            return {}
-        frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-        recorded = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
-        return {(document, system): score for document, system, score in recorded.iter_rows()}
 
 
 def open_explainer(
@@ -153,6 +148,9 @@ def open_explainer(
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
+    tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
+    if config.model_paths:  # the precision of learned scorers is their own
+        tolerance = max(SCORE_TOLERANCE.values())
     return Explainer(
         files=files,
         wanted=Wanted(
@@ -164,7 +162,7 @@ def open_explainer(
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         recorded=recorded,
-        tolerance=_tolerance(config),
+        tolerance=tolerance,
     )
 
 
@@ -191,13 +189,6 @@ def _settings_of(
     inputs = [file.path for file in manifest.inputs]
     names = {**manifest.configuration.get("columns", {}), **(columns or {})}
     return config, names, inputs, manifest.configuration["system"]
-
-
-def _tolerance(config: ScoringConfig) -> float:
-    """Say how far a score may lie from the recorded one: its batch had other neighbours."""
-    if config.model_paths:  # the precision of learned scorers is their own
-        return max(SCORE_TOLERANCE.values())
-    return SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
 
 
 def _check_same(

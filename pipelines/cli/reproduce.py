@@ -16,8 +16,8 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
     Each table shows the published values, ours, and the difference. Assay computes everything that
     the files in `--data` allow, and names what is missing.
     """
-    from pipelines.papers.printed import printed_tables
     from pipelines.papers.run import reproduce as run_reproduce
+    from pipelines.papers.table import printed_tables
     from pipelines.reports.terminal import table_text
 
     if settings.list:

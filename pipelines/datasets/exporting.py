@@ -205,7 +205,7 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
 
 
 def _number_lines(numbers: pl.DataFrame) -> Iterator[str]:
-    for row in numbers.iter_rows(named=True):
-        document, system = (row.pop(key) for key in KEYS)
-        known = {name: value for name, value in row.items() if value is not None}
+    for document, system, *values in numbers.iter_rows():
+        cells = zip(numbers.columns[2:], values, strict=True)
+        known = {name: value for name, value in cells if value is not None}
         yield _line(document, system, {"metrics": known})

@@ -25,9 +25,6 @@ from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 
-ENCODERS_FOLDER = "encoders"
-"""Weights are looked for in this folder of the data, or in the data's own where there is none."""
-
 
 class Bench:
     """One run of `reproduce`; remembers what was missing."""
@@ -89,9 +86,7 @@ class Bench:
 
     def spec_of(self, need: Need) -> str:
         """Return the specification of an encoder: the one asked for, or the paper's."""
-        folder = (self.data or Path("DIR")) / ENCODERS_FOLDER
-        if self.data and not folder.is_dir():
-            folder = self.data
+        folder = (self.data or Path("DIR")) / "encoders"
         return self.encoders.get(need.name) or need.spec.replace("{}", str(folder))
 
     def has(self, need: Need) -> bool:

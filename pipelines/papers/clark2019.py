@@ -19,7 +19,6 @@ from scipy.stats import binomtest
 
 from agreement import compare_correlations
 from pipelines.papers.bench import Bench
-from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
     Made,
     Need,
@@ -31,6 +30,7 @@ from pipelines.papers.table import (
     Table,
     correlated,
     needs_in,
+    printed_table,
 )
 from pipelines.reports.numbers import p_value_text
 from pipelines.tables.keyed import KEYS

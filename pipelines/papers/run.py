@@ -17,8 +17,16 @@ from cluster.output import Output
 from cluster.store import is_url, local_folder
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.bench import Bench
-from pipelines.papers.printed import PrintedCell, PrintedTable, printed_table
-from pipelines.papers.table import Need, Numbers, Ours, Table, differences
+from pipelines.papers.table import (
+    Need,
+    Numbers,
+    Ours,
+    PrintedCell,
+    PrintedTable,
+    Table,
+    differences,
+    printed_table,
+)
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.tables import escape_markdown
 from pipelines.settings.encoders import encoders_of
@@ -32,8 +40,6 @@ TABLES: dict[str, Table] = {
 """Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
-MOST_LINES = 12
-"""Of each list below a table."""
 
 _LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
 
@@ -85,10 +91,7 @@ class Reproduction:
             ("Not computed, because it is not there", self.missing),
         ):
             if items:
-                n_more = len(items) - MOST_LINES
-                more = [f"- and {n_more} more"] if n_more > 0 else []
-                shown_items = [f"- {escape_markdown(item)}" for item in items[:MOST_LINES]]
-                lines += [f"{title}:", "", *shown_items, *more, ""]
+                lines += [f"{title}:", "", *(f"- {escape_markdown(item)}" for item in items), ""]
         return "\n".join(lines).rstrip() + "\n"
 
     def to_json(self) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 
 from pipelines.papers.bench import Bench
-from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
     Made,
     Numbers,
@@ -27,6 +26,7 @@ from pipelines.papers.table import (
     correlation_rows,
     differences,
     needs_in,
+    printed_table,
 )
 from pipelines.tables.keyed import KEYS
 

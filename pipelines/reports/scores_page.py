@@ -51,11 +51,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         confidence=f"{CONFIDENCE:.0%}",
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {
-                "extremes": [
-                    row | {"command": _command(row, run.out, name)} for row in _extremes(rows, name)
-                ]
-            }
+            | {"extremes": list(_extremes(rows, name, run.out))}
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -155,19 +151,16 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     return {"heights": heights, "counts": counts.tolist(), "low": low, "high": high}
 
 
-def _extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield the lowest and the highest rows: which `end`, `document`, `system` and `value`."""
+def _extremes(rows: pl.DataFrame, metric: str, out: str) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows, and the commands that explain those with ids."""
     kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
         for document, system, value in some.iter_rows():
-            yield {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
-
-
-def _command(row: Mapping[str, Any], out: str, metric: str) -> str | None:
-    """Write the command that explains a row, if the row has ids."""
-    document, system = row["document"], row["system"]
-    if document is None or system is None:
-        return None
-    words = ("assay", "explain", "--scores", out, "--document", document, "--system", system)
-    return shlex.join([*words, "--metric", metric, "--out", "page.html"])
+            row = {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
+            command = None
+            if document is not None and system is not None:
+                place = ("--document", document, "--system", system, "--metric", metric)
+                start = ("assay", "explain", "--scores", out)
+                command = shlex.join([*start, *place, "--out", "page.html"])
+            yield row | {"command": command}

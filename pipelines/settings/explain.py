@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
@@ -28,16 +28,6 @@ class ExplainSettings(Settings):
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
-    preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None
-    """Rules for texts, as in `assay score`. Default: default."""
-    multi_reference: Annotated[Literal["best", "mean", "first"] | None, "rare"] = None
-    """How several references are combined, as in `assay score`. Default: best."""
-    language: Annotated[str | None, "rare"] = None
-    """Language of the texts, as in `assay score`. Default: en."""
-    sentences: Annotated[Literal["split", "given"] | None, "rare"] = None
-    """Whether sentences are split or given, as in `assay score`. Default: split."""
-    source_tokens: Annotated[int | None, "rare"] = None
-    """Read only the first N tokens of a source."""
     scores: Annotated[AnyPath | None, "DIR"] = None
     """Take settings and corpus from this folder of `assay score`, and check that the scores are
     the same."""

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.papers.printed import printed_table
+from pipelines.papers.table import printed_table
 from sms import score_texts
 
 KEYS = ["document_id", "system_id"]

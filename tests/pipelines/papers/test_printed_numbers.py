@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from agreement.preferences import sign_test, win_share
-from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.sun2019 import printed_correlations, ranks_of
+from pipelines.papers.table import printed_table, printed_tables
 
 N_CELLS = {
     **{"clark2019-table1": 12, "clark2019-table2": 16, "clark2019-footnotes": 4},
