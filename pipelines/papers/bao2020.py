@@ -166,14 +166,14 @@ def _scorers(bench: Bench, _encoders: Sequence[str], *, rows: Sequence[str]) -> 
     return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
 
 
-def _machines(scored: Scored) -> Parts:
-    is_machine = [not system.startswith(HUMAN_SYSTEMS) for system in scored.systems]
-    return {MACHINES: np.array(is_machine)}
+def _is_machine(scored: Scored) -> np.ndarray:
+    return np.array([not system.startswith(HUMAN_SYSTEMS) for system in scored.systems])
 
 
 def _all_and_machines(scored: Scored) -> Parts:
-    machines = _machines(scored)
-    return {ALL: slice(None)} | ({} if np.all(machines[MACHINES]) else machines)
+    parts: Parts = {ALL: slice(None)}
+    is_machine = _is_machine(scored)
+    return parts if is_machine.all() else parts | {MACHINES: is_machine}
 
 
 def _place(scored: Scored, row: Row) -> Numbers:
@@ -238,7 +238,7 @@ def _people(number: int, coefficient: str, *rows: str, **how: Any) -> Table:  # 
 
 
 _APART: dict[str, Any] = {"place": _place_scorers, "parts": _all_and_machines}
-_WITH_ROUGE: dict[str, Any] = {"place": _place, "parts": _machines}
+_WITH_ROUGE: dict[str, Any] = {"place": _place, "parts": lambda s: {MACHINES: _is_machine(s)}}
 TABLES = (
     _table(1, _TABLE1, make=partial(_held_out, cells=_TABLE1, figure="accuracy")),
     _table(2, _TABLE2, make=partial(_held_out, cells=_TABLE2, figure="pearson")),

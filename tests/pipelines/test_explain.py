@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
-from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
-from pipelines.reports.pages import explain_file
+from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.score import score_corpus
-from sms.explaining import explain, explain_rows
+from sms.explaining import explain
 from tests.rare import page_of, run
 
 VECTORS = """cat 0.0 0.0
@@ -130,8 +129,10 @@ def test_row_that_cannot_be_read_rejected(tmp_path, encoders):
 
 
 @pytest.mark.parametrize("metric", ["s+wms", "cosine", "rouge1", "rouge1_p"])
-def test_scores_equal_the_scores_file(score, corpus, metric):
-    scores = score(corpus)
+def test_scores_equal_the_scores_file(score, write, metric):
+    theirs = {"system_id": "system", "candidate": "summary"}
+    rows = [{theirs.get(name, name): cell for name, cell in row.items()} for row in rows_of()]
+    scores = score(write(rows), columns=theirs)
     column = "rouge1_f" if metric == "rouge1" else metric
     found = open_explainer(metric=metric, scores=scores).explain({"7": [], "008": []})
     rows = {
@@ -158,17 +159,6 @@ def test_other_texts_than_those_that_were_scored_rejected(score, write):
         explainer = open_explainer([write(changed, "other.parquet")], metric="wms", scores=scores)
         with pytest.raises(ValueError, match=rf"document '7', system '{system}' is {said}"):
             explainer.explain({"7": [system]})
-
-
-def test_columns_are_those_of_the_run(score, write):
-    rows = [
-        {"document_id": 1, "system": name, "summary": text, "references": ["Dog."]}
-        for name, text in (("a", "Cat."), ("b", "Dog."))
-    ]
-    theirs = {"system_id": "system", "candidate": "summary"}
-    out = score(write(rows), metrics=["wms"], columns=theirs)
-    found = open_explainer(metric="wms", scores=out).explain({"1": []})["1"]
-    assert [system.system_id for system in found] == ["a", "b"]
 
 
 def test_wrong_settings_rejected(score, corpus):
@@ -232,39 +222,16 @@ def test_equal_scores_have_one_rank(opened):
     assert found == [("1", "b"), ("1", "c"), ("3", "e"), ("4", "a"), ("–", "d")]
 
 
-def test_page_without_a_score_explains_none(opened):
+def test_page_without_a_score_and_page_of_identical_texts(opened):
     page = page_of(opened([{**rows_of()[0], "references": [""]}], "s+wms"), "7")
     assert "No score: reference:empty." in page
     assert "<code>s+wms</code> has no score here." in page
     assert "without each sentence" not in page
     assert "loses" not in page.partition("<main")[2].partition("<script")[0]
     assert "<svg" not in page  # there is no plan to look at
-
-
-def test_page_of_identical_texts(opened):
     page = page_of(opened([{**rows_of()[0], "references": ["Cat dog. River."]}], "s+wms"), "7")
     assert "exp(\N{MINUS SIGN}0.000000)" in page
     assert "Nothing: all of its mass stays where it is." in page
-
-
-def test_drop_that_rounds_to_zero_is_no_effect():
-    class Noise:
-        input_columns = ("candidate",)
-        score_fields = ("noise",)
-
-        def prepare(self, rows):
-            return rows["candidate"].to_pylist()
-
-        def compare(self, prepared):
-            scores = [0.3 if "River" in text else 0.1 + 0.2 for text in prepared]
-            return pa.table({"noise": scores, "status": pa.nulls(len(scores), pa.string())})
-
-    (found,) = explain_rows(Noise(), pa.table({"candidate": ["Cat dog. River."]}), "noise")
-    systems = [ExplainedSystem(system_id="a", explanation=found)]
-    picture = ElementTree.fromstring(picture_of("7", systems))
-    bars = [e.get("fill") for e in picture.iter() if e.tag.endswith("rect") and e.get("rx") == "2"]
-    assert len(bars) == 2
-    assert set(bars) == {"#6b6862"}  # neither of those that help nor of those that hurt
 
 
 def test_legend_tells_small_costs_apart(tmp_path):
@@ -278,13 +245,6 @@ def test_legend_tells_small_costs_apart(tmp_path):
 
 
 # Files
-
-
-def test_pages_written_for_candidates(opened, tmp_path):
-    wanted = [("7", "a"), ("008", "c"), ("7", "b")]
-    opened(rows_of()).write_pages(wanted, tmp_path / "explain")
-    written = {path.name for path in (tmp_path / "explain").iterdir()}
-    assert written == {explain_file(*key, "wms") for key in wanted}
 
 
 def test_command_writes_page_and_picture(write, encoders, tmp_path, capsys):

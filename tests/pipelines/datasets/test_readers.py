@@ -39,7 +39,7 @@ NEWSROOM = {
 }
 
 
-@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.dataset"])
+@pytest.mark.parametrize("name", ["test.jsonl", "test.dataset"])
 def test_newsroom_lines(importing, write, name):
     found = importing("newsroom", write(name, [NEWSROOM, NEWSROOM | {"summary": None}]))
     expected = (NEWSROOM["archive"], NEWSROOM["text"], NEWSROOM["summary"])
@@ -48,15 +48,11 @@ def test_newsroom_lines(importing, write, name):
 
 
 def test_bigpatent_files_in_folders(importing, write):
-    for kind, numbers in (("d", (1, 2)), ("f", (3,))):
-        patents = [
-            {"publication_number": f"US-{i}-A", "abstract": f"pump {i} .", "description": "a b"}
-            for i in numbers
-        ]
-        folder = write(f"train/{kind}/0.gz", patents).parent.parent
+    for kind, i in (("d", 1), ("f", 3)):
+        patent = {"publication_number": f"US-{i}", "abstract": "pump .", "description": "a b"}
+        folder = write(f"train/{kind}/0.gz", [patent]).parent.parent
     found = importing("bigpatent", folder).corpus
-    assert found["document_id"].to_list() == ["US-1-A", "US-2-A", "US-3-A"]
-    assert found.row(2) == ("US-3-A", "a b", "pump 3 .")
+    assert found.rows() == [("US-1", "a b", "pump ."), ("US-3", "a b", "pump .")]
 
 
 # Newsroom's human evaluation

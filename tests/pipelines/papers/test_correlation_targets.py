@@ -27,7 +27,7 @@ def judged(writer, name):
     return corpus.join(means, on=KEYS, maintain_order="left")
 
 
-def test_clark_table_1_obeys_its_laws(made):
+def test_clark_tables_1_and_3_score_the_printed_texts(made):
     found = filled(made("clark2019-table1"))
     human, order, repeated = "Human summary", "Word order", "Repetition"
     for metric in ("WMS", "SMS", "S+WMS"):
@@ -40,15 +40,12 @@ def test_clark_table_1_obeys_its_laws(made):
         printed = printed_table("clark2019-table1").column("ROUGE-L")[row,]
         assert found[row, "ROUGE-L"] == pytest.approx(printed, abs=3)
 
-    without_weights = made("clark2019-table1", encoders={})
-    assert {column for _, column in without_weights.ours} == {"ROUGE-L"}
-    assert [text.split(" (")[0] for text in without_weights.missing] == ["weights GloVe"]
-
-
-def test_clark_table_3_scores_the_printed_texts(made):
     found = filled(made("clark2019-table3"))
     assert found["Sample #2", "ROUGE-L"] > found["Sample #1", "ROUGE-L"]
     assert len(found) == 8
+    without_weights = made("clark2019-table1", encoders={})
+    assert {column for _, column in without_weights.ours} == {"ROUGE-L"}
+    assert [text.split(" (")[0] for text in without_weights.missing] == ["weights GloVe"]
 
 
 def test_clark_table_2_by_hand(made, writer, vectors):
@@ -123,8 +120,7 @@ def test_clark_table_7_by_hand(made, writer):
 
 
 def test_sun_table_1_by_hand(made, writer, vectors):
-    writer.duc2001()
-    writer.duc2002()
+    writer.duc(2001, 2002)
     result = made("sun2019-table1")
     assert result.frame()["difference"].count() == 88
     assert result.notes == [  # without systems 17 and 30
@@ -142,19 +138,15 @@ def test_sun_table_1_by_hand(made, writer, vectors):
     means = scored.group_by("system_id").agg(pl.col("x", "y").mean())
     expected = stats.pearsonr(means["x"], means["y"]).statistic
     assert filled(result)["enc-2", "DUC2002 P(doc)"] == pytest.approx(expected, abs=1e-9)
-
-
-def test_sun_average_needs_all_encoders(made, writer, vectors):
-    writer.duc2001()
-    result = made("sun2019-table1", encoders={"avg": f"glove:{vectors}"})
-    rows = {row for (row,), _ in result.ours}
+    alone = made("sun2019-table1", encoders={"avg": f"glove:{vectors}"})
+    rows = {row for (row,), _ in alone.ours}
     assert "avg" in rows
-    assert "enc-avg" not in rows
-    assert sum("weights" in text for text in result.missing) == 6
+    assert "enc-avg" not in rows  # needs all encoders
+    assert sum("weights" in text for text in alone.missing) == 6
 
 
 def test_sun_table_2_by_hand(made, writer):
-    writer.duc2001()
+    writer.duc(2001)
     found = {row: value for (row, _), value in filled(made("sun2019-table2")).items()}
     assert found["# of systems"] == 5
     assert found["Avg. document length"] == 40
@@ -176,8 +168,7 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
     from_print = made("sun2019-table4")
     assert filled(from_print)["enc-2", "P(ref)"] == pytest.approx(6.667, abs=0.001)
     assert len(from_print.missing) == 3
-    writer.duc2001()
-    writer.duc2002()
+    writer.duc(2001, 2002)
     writer.newsroom_human()
     result = made("sun2019-table4")
     assert (result.frame()["difference"].count(), result.missing) == (40, [])
