@@ -146,7 +146,7 @@ def points(page):
     return page.locator("#chart-systems .mark-symbol path")
 
 
-def test_hovering_a_point_names_its_system(opened):
+def test_a_point_names_its_system_and_follows_the_metric(opened):
     assert points(opened).count() == len(SYSTEMS)
     points(opened).nth(3).hover()
     tooltip = opened.locator("#vg-tooltip-element.visible")
@@ -155,22 +155,10 @@ def test_hovering_a_point_names_its_system(opened):
     assert SYSTEMS[3] in lines
     assert {"3.750", "3.550", "3.950", "3.7500", "3.5500", "3.9500"} <= set(lines)
     assert opened.title() == "Agreement with human ratings"  # the name's script did not run
-
-
-def test_scatter_follows_the_metric(opened):
     assert opened.locator("#chart-systems").get_by_text("Mean score, sms").count() == 1
     opened.get_by_role("combobox", name="Metric").select_option("rouge_L")
     opened.locator("#chart-systems").get_by_text("Mean score, rouge_L").wait_for()
     assert points(opened).count() == len(SYSTEMS)
-
-
-def test_difference_map_has_both_halves_and_no_undefined_pair(opened):
-    unfold(opened, "Which metrics differ")
-    cells = opened.locator("#chart-differences .mark-rect.role-mark path")
-    assert cells.count() == 4 * 3
-    level_control(opened, "Summary").check()  # one of the four metrics is undefined there
-    opened.locator("#chart-differences .role-axis-label text").nth(6).wait_for(state="detached")
-    assert cells.count() == 3 * 2
 
 
 def test_chart_without_rows_says_so(opened):
@@ -182,18 +170,21 @@ def test_chart_without_rows_says_so(opened):
     assert not opened.locator("#chart-sample-size").is_visible()
 
 
-def test_numbers_are_faint_where_the_test_finds_nothing(opened):
+def test_difference_map_has_both_halves_and_is_faint_where_the_test_finds_nothing(opened):
     unfold(opened, "Which metrics differ")
-    numbers = opened.locator("#chart-differences .mark-text.role-mark text")
+    cells = opened.locator("#chart-differences .mark-rect.role-mark path")
     note = opened.locator("figure:has(#chart-differences) .chart-note")
     faint = opened.locator("#chart-differences .mark-text.role-mark text[opacity='0.45']")
-    assert numbers.count() == 4 * 3  # every pair is significant by permutation, both halves
-    assert faint.count() == 0
+    assert cells.count() == 4 * 3
+    assert faint.count() == 0  # every pair is significant by permutation
     opened.get_by_role("combobox", name="Test").select_option("williams")
     faint.nth(4 * 3 - 1).wait_for()
     assert not note.is_visible()  # tested, and nothing found
     level_control(opened, "Global").check()
     assert note.inner_text().startswith("This test was not made for global, relevance, pearson")
+    level_control(opened, "Summary").check()  # one of the four metrics is undefined there
+    opened.locator("#chart-differences .role-axis-label text").nth(6).wait_for(state="detached")
+    assert cells.count() == 3 * 2
 
 
 def test_reference_and_source_open_in_place(opened):
