@@ -51,8 +51,7 @@ COMMANDS = {
         ["new/rated.parquet", "new/report/correlations.parquet", "new/scores/_SUCCESS"],
     ),
     "explain": (
-        "explain --scores @scores --document harbour-bridge --metric length --ratings @ratings.csv"
-        " --out @new.html",
+        "explain --scores @scores --document harbour-bridge --metric length --out @new.html",
         ["new.html"],
     ),
     "preferences": ("preferences @judgements.jsonl --out @new.md", ["new.md"]),
