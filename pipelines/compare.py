@@ -188,6 +188,7 @@ def _of_metric(
         )
         shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
         x, y = scores_a[shared], scores_b[shared]
+        names = [documents[i] for i in shared.tolist()]
         tolerance = TIE_RTOL * np.maximum(np.abs(x), np.abs(y))
         wins, losses = int((x - y > tolerance).sum()), int((y - x > tolerance).sum())
         yield MetricComparison(
@@ -208,6 +209,7 @@ def _of_metric(
             n_missing=result.n_missing,
             higher=None,
             reason=result.reason,
+            documents=tuple(zip(names, (x - y).tolist(), strict=True)),
         )
 
 

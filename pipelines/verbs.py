@@ -83,15 +83,18 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     """
     from cluster.output import Output
     from pipelines.compare import compare_scores
+    from pipelines.reports.compare_page import render_comparison
     from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.tables import SUFFIXES
 
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
-        output.check_file(*SUFFIXES)
+        output.check_file(*SUFFIXES, ".html")
         output.check_apart(several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
-    if output:
+    if output and output.suffix == ".html":
+        output.write(render_comparison(result).encode("utf-8", "replace"))
+    elif output:
         output.write(comparison_sheet(result).content(output.suffix).encode())
     return result
 

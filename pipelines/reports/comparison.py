@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -56,6 +56,8 @@ class MetricComparison:
     """"a" or "b" where `p_holm` is small enough, else None."""
     reason: str | None
     """Why the numbers are undefined."""
+    documents: tuple[tuple[str, float], ...] = field(repr=False)
+    """Every document that both have, and its score of A minus that of B."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class ScoreComparison:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a table; undefined is null."""
-        return frame_of(self.rows)
+        return frame_of(self.rows, without="documents")
 
 
 def comparison_sheet(result: ScoreComparison) -> Sheet:

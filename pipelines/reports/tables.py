@@ -105,9 +105,9 @@ class Sheet:
         return f"# {self.table.title}\n\n{to_markdown(self.table)}\n{''.join(lines)}"
 
 
-def frame_of(rows: Sequence[Any]) -> pl.DataFrame:
+def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
     """Turn records of one kind into a table, undefined numbers into nulls."""
-    names = [field.name for field in fields(rows[0])]
+    names = [field.name for field in fields(rows[0]) if field.name != without]
     cells = [{name: getattr(row, name) for name in names} for row in rows]
     frame = pl.DataFrame(cells, infer_schema_length=None)
     return frame.with_columns(pl.selectors.float().fill_nan(None))

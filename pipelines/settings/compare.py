@@ -24,7 +24,8 @@ class CompareSettings(Settings):
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Also write the comparison to FILE, which ends in .csv, .json or .md."""
+    """Also write the comparison to FILE: a page if it ends in .html, a table if it ends in .csv,
+    .json or .md."""
     resamples: Annotated[int, "rare"] = 10_000
     """Number of bootstrap resamples of the documents."""
     confidence: Annotated[float, "rare"] = 0.95

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,21 @@ def test_command_writes_tables(write, tmp_path, suffix):
     else:
         assert r"| sms | s\_1 | 1.500 | 6.000 | -4.5000 |" in text
         assert "Two runs of the same systems" in text
+
+
+def test_page_shows_the_difference_of_each_document(write, tmp_path):
+    a = write("a.csv", {"<b>": {"sms": [1.0, 2.0, 9.0], "one": [1.0, None, None]}})
+    b = write("b.csv", {"<i>": {"sms": [5.0, 7.0, 1.0], "one": [2.0, 1.0, None]}})
+    out = tmp_path / "page.html"
+    assert run(["compare", a, b, "--out", str(out)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "<h1>A is significantly higher in 0, B in 0 of 1 comparison</h1>" in page
+    assert f"A: &lt;b&gt;, {a}" in page
+    assert '<td data-label="mean A">4.000</td>' in page
+    shown = re.findall(r"<bdi>(d\d+)</bdi></th><td>(.*?)</td>", page)
+    assert shown[:3] == [("d002", "8.0000"), ("d000", "-4.0000"), ("d001", "-5.0000")]
+    assert re.findall(r'<i style="--h:(.*?)"', page)[:3] == ["100.0", "-50.0", "-62.5"]
+    assert "Undefined: one, &lt;b&gt;, &lt;i&gt;: needs at least 2 documents, got 1" in page
 
 
 def test_nothing_is_said_of_the_direction_of_another_tools_column(write):
