@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -25,6 +25,7 @@ from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.runs.manifest import read_manifest
 from pipelines.tables.keyed import collect, place, scan_files
+from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
@@ -57,6 +58,8 @@ class Explainer:
     tolerance: float = 0.0
     """Of the agreement, as a batch had other neighbours: a share of a mover's similarity, a
     difference of every other score."""
+    ratings: Mapping[_Key, Mapping[str, float | None]] = field(default_factory=dict)
+    """By document and system: aspects, the mean over raters."""
 
     def explain(
         self, wanted: Mapping[str, str | Sequence[str]]
@@ -82,9 +85,13 @@ class Explainer:
                 key = (document, system)
                 if key in recorded:
                     _check_same(each, key, recorded[key], self.tolerance)
-                by_document.setdefault(document, []).append(
-                    ExplainedSystem(system_id=system, explanation=each, recorded=recorded.get(key))
+                made = ExplainedSystem(
+                    system_id=system,
+                    explanation=each,
+                    recorded=recorded.get(key),
+                    ratings=self.ratings.get(key, {}),
                 )
+                by_document.setdefault(document, []).append(made)
         return by_document
 
     def write_pages(
@@ -123,6 +130,8 @@ def open_explainer(
     metric: str = "s+wms",
     columns: Mapping[str, str] | None = None,
     scores: AnyPath | None = None,
+    ratings: AnyPath | None = None,
+    raters: OneOrMore = (),
     **options: Any,  # noqa: ANN401  (fields of ScoringConfig)
 ) -> Explainer:
     """Get ready to explain scores of a corpus.
@@ -130,7 +139,7 @@ def open_explainer(
     With `scores`, a folder of `assay score`, its settings are used, the scores must be the same,
     `columns` are added to its own, and `corpora` may be left out; without, `options` are fields of
     `ScoringConfig`. `metric` is a metric or a score column; a ROUGE variant without a part stands
-    for its F measure.
+    for its F measure. `ratings`, of these `raters`, are shown with the scores.
 
     Raises ValueError or OSError if the settings are wrong or contradict those of the scores folder.
     """
@@ -146,6 +155,8 @@ def open_explainer(
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
+    names, of_ratings = columns_apart(columns)
+    rated = _mean_ratings(ratings, several(raters), of_ratings)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
     tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
@@ -155,7 +166,7 @@ def open_explainer(
         files=files,
         wanted=Wanted(
             needed=scorer.input_columns,
-            columns=dict(columns or {}),
+            columns=names,
             sentence_end=sentence_end(config.sentences),
             system=system,
         ),
@@ -163,6 +174,7 @@ def open_explainer(
         column=column_of(metric, scorer.score_fields),
         recorded=recorded,
         tolerance=tolerance,
+        ratings=rated,
     )
 
 
@@ -189,6 +201,18 @@ def _settings_of(
     inputs = [file.path for file in manifest.inputs]
     names = {**manifest.configuration.get("columns", {}), **(columns or {})}
     return config, names, inputs, manifest.configuration["system"]
+
+
+def _mean_ratings(
+    path: AnyPath | None, raters: Sequence[str], columns: Mapping[str, str]
+) -> dict[_Key, dict[str, float | None]]:
+    if path is None:
+        if raters:
+            raise ValueError("`raters` chooses among ratings; name `--ratings`, too")
+        return {}
+    rated = read_ratings(path, raters=raters, columns=columns, has_option=False)
+    rows = rated.means().iter_rows(named=True)
+    return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 
 
 def _check_same(

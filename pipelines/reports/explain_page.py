@@ -8,8 +8,8 @@ escaping.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
@@ -42,6 +42,8 @@ class ExplainedSystem:
     explanation: Explanation
     recorded: float | None = None
     """The score in a scores folder, if there is one to compare with."""
+    ratings: Mapping[str, float | None] = field(default_factory=dict)
+    """Mean over raters, by aspect."""
 
 
 def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
@@ -61,6 +63,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         has_moves=any(system.explanation.moves for system in ranked),
         has_parts=any(system.explanation.parts for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
+        aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
             _system_view(system, highest)
             | {"number": k, "rank": None if score is None else 1 + scores.index(score)}
@@ -103,6 +106,7 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
     return {
         "own": explanation,
         "system_id": system.system_id,
+        "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
         "names": {

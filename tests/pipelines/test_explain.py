@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import assay
 from pipelines.explain import open_explainer
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.score import score_corpus
@@ -125,7 +126,7 @@ def test_row_that_cannot_be_read_rejected(tmp_path, encoders):
         explainer.explain({"7": []})
 
 
-# Scores
+# Scores and ratings
 
 
 @pytest.mark.parametrize("metric", ["s+wms", "cosine", "rouge1", "rouge1_p"])
@@ -161,12 +162,44 @@ def test_other_texts_than_those_that_were_scored_rejected(score, write):
             explainer.explain({"7": [system]})
 
 
+def test_ratings_are_means_over_raters_beside_the_columns_of_the_run(score, write, tmp_path):
+    rows = [
+        {"document_id": 1, "system": name, "summary": text, "references": ["Dog."]}
+        for name, text in (("a", "Cat."), ("b", "Dog."))
+    ]
+    columns = {"system_id": "system", "candidate": "summary"}
+    out = score(write(rows), metrics=["wms"], columns=columns)
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text(
+        "document_id,system,judge,focus\n1,a,expert-1,2\n1,a,expert-2,5\n1,a,turker-1,1\n"
+    )
+    page = tmp_path / "page.html"
+    more = {"columns": {"rater": "judge"}, "ratings": ratings}
+    asked = {"document": "1", "metric": "wms", "scores": out, "raters": "expert-*", "out": page}
+    found = assay.explain((), **asked, **more)
+    assert {each.system_id: each.ratings for each in found} == {"a": {"focus": 3.5}, "b": {}}
+    assert '<data value="3.5">3.50</data>' in page.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"choose with `raters = 'expert\*'` in a `--con"):
+        open_explainer(metric="wms", scores=out, **more)
+
+
+def test_texts_are_read_as_the_settings_say(write, encoders):
+    corpus = write([{**rows_of()[0], "references": ["River.", "Cat dog. River."]}])
+    ((best,), (first,)) = (
+        assay.explain(corpus, document="7", metric="wms", encoder=encoders["small"], **settings)
+        for settings in ({}, {"multi_reference": "first", "preset": "clark2019"})
+    )
+    assert best.explanation.score == 1.0 > first.explanation.score
+    assert "ref:first" in first.explanation.signature
+
+
 def test_wrong_settings_rejected(score, corpus):
     scores = score(corpus, metrics=["wms"])
     for settings, message in (
         ({"scores": scores, "metric": "rougeL"}, "`metric` must be one of wms, got 'rougeL'"),
         ({"scores": scores, "encoders": {}}, "leave out encoders"),
         ({"metric": "length"}, "name the corpus"),
+        ({"corpora": corpus, "raters": "a"}, "name `--ratings`, too"),
     ):
         with pytest.raises(ValueError, match=message):
             open_explainer(**settings)
