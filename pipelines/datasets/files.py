@@ -108,7 +108,13 @@ def _files_of(root: Path) -> Iterator[Path]:
 
 def text_of(file: Path) -> str:
     """Read all of a small file; a `ValueError` says if it is too long or not UTF-8."""
-    return "".join(line for _, line in _lines(file))
+    lines, n_characters = [], 0
+    for _, line in _lines(file):
+        lines.append(line)
+        n_characters += len(line)
+        if n_characters > MAX_RECORD_BYTES:
+            raise ValueError(f"{file} must have at most {MAX_RECORD_BYTES >> 20} MiB")
+    return "".join(lines)
 
 
 def records(file: Path) -> Iterator[Record]:
@@ -138,7 +144,10 @@ def shown(value: object, n_characters: int = 40) -> str:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Read lines with their numbers and line breaks; gzip is decompressed."""
+    """Read lines with their numbers and line breaks; gzip is decompressed.
+
+    None may be longer than a record of a corpus: of a compressed megabyte it could fill the memory.
+    """
     number = 0
     try:
         with file.open("rb") as raw:
@@ -146,7 +155,12 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             raw.seek(0)
             stream: Any = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             # Not `splitlines`: a text may hold U+2028, which ends no line of JSONL.
-            for number, line in enumerate(stream, start=1):
+            while line := stream.readline(MAX_RECORD_BYTES + 1):
+                number += 1
+                if len(line) > MAX_RECORD_BYTES:
+                    raise ValueError(
+                        f"{file}, line {number} must have at most {MAX_RECORD_BYTES >> 20} MiB"
+                    )
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}, line {number} must be UTF-8, got {error}") from error

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.datasets.files import files_in, records, text_of
+from pipelines.datasets.files import Record, files_in, records, text_of
 from sms.naming import nearest
 
 Files = Sequence[Path]
@@ -100,7 +100,7 @@ class DataSource:
 def _pairs(found: Files, document_ids: Sequence[str], source: str, reference: str) -> Iterator[Row]:
     """Read documents with their summaries; the first id that a file has is the document's."""
     for file in found:
-        for record in records(file):
+        for record in [_story(file)] if file.suffix == ".story" else records(file):
             document_id = next((n for n in document_ids if n in record.cells), document_ids[0])
             # Of a page that could not be extracted, Newsroom has null.
             source_text, reference_text = (
@@ -111,6 +111,26 @@ def _pairs(found: Files, document_ids: Sequence[str], source: str, reference: st
                 yield Pair(record.identifier(document_id), source_text, reference_text)
             else:
                 yield LeftOut("pairs without a document or without a summary")
+
+
+_HIGHLIGHT = re.compile(r"^[ \t]*@highlight.*$", re.MULTILINE)
+_ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
+
+
+def _story(file: Path) -> Record:
+    """Read a story as the hub did: paragraphs in one line, a line per highlight.
+
+    A line without a full stop (headlines, most highlights) gets one, so that it ends a sentence.
+    """
+    texts = [
+        [line if line.endswith(_ENDS) else f"{line} ." for line in map(str.strip, lines) if line]
+        for lines in (part.split("\n") for part in _HIGHLIGHT.split(text_of(file)))
+    ]
+    if not texts[1:]:
+        raise ValueError(f"{file} must be a story with `@highlight` lines, got none")
+    highlights = "\n".join(line for text in texts[1:] for line in text)
+    cells = {"article": " ".join(texts[0]), "highlights": highlights, "id": file.stem}
+    return Record(str(file), cells)
 
 
 # Judged summaries

@@ -9,6 +9,27 @@ import pytest
 # Pairs
 
 
+STORY = """A ship sank off Ald Point on Monday
+
+Its captain said: \u201cWe were lucky\u201d
+
+@highlight
+
+Ship sinks off Ald Point
+
+@highlight
+
+NEW: All nine sailors saved!
+"""
+
+
+def test_stories_by_hand(importing, write):
+    found = importing("cnn-dailymail", write("stories/0a1b.story", STORY).parent).corpus
+    article = "A ship sank off Ald Point on Monday . Its captain said: \u201cWe were lucky\u201d"
+    highlights = "Ship sinks off Ald Point .\nNEW: All nine sailors saved!"
+    assert found.rows() == [("0a1b", article, highlights)]
+
+
 def test_files_of_a_folder_are_read_once(importing, write):
     row = {"id": "1", "article": "A ship sank.", "highlights": "Ship sinks."}
     path = write("cnn/train.jsonl", [row])
@@ -201,6 +222,8 @@ def test_answers_to_question_3(importing, write):
 # data set, files, what is said
 GOOD_ROW = newsroom_row(7, "lede3", [1, 2, 3, 4])
 WRONG = [
+    ("cnn-dailymail", {"1.story": "He tweeted @highlight today.\n"},
+     "1.story must be a story with `@highlight` lines, got none"),
     ("newsroom", {"thin/dev.jsonl.gz": [{"archive": "a", "url": "b"}]},
      "dev.jsonl.gz, line 1 must be text, got nothing"),
     ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW) + "8,lede3\n"},

@@ -1,11 +1,14 @@
 """What is wrong is said in one line with file and line, and nothing is written."""
 
+import gzip
 import io
 import json
+import tracemalloc
 
 import polars as pl
 import pytest
 
+from pipelines.datasets import files
 from pipelines.datasets.readers import SOURCES
 from tests.rare import run
 
@@ -46,6 +49,21 @@ def test_damaged_files_are_named(refused, write):
         damaged = data[:at] + flipped + data[at:][12:]
         said = refused("cnn-dailymail", write("test.parquet", damaged))
         assert "test.parquet is not a Parquet file that can be read" in said
+
+
+@pytest.mark.parametrize(
+    "name", ["test.jsonl", "test.jsonl.gz", "test.csv", "test.tsv.gz", "lines.story.gz"]
+)
+def test_no_more_of_a_line_or_story_is_read_than_a_record_may_have(monkeypatch, tmp_path, name):
+    monkeypatch.setattr(files, "MAX_RECORD_BYTES", 1 << 10)
+    data, path = (b"ab\n" if "story" in name else b"abc") * (1 << 20), tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    del data
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=rf"{name}.* must have at most"):
+        files.text_of(path) if "story" in name else list(files.records(path))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 19
+    tracemalloc.stop()
 
 
 def test_archive_is_to_be_unpacked(refused, write):
