@@ -15,8 +15,8 @@ import polars as pl
 
 from cluster.store import write_whole
 from pipelines.reports.charts import draw_svg, page_charts, paper_plots
-from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, range_text
-from pipelines.reports.pages import explain_file, render_page
+from pipelines.reports.numbers import UNDEFINED, count_text, interval_text, number_text, range_text
+from pipelines.reports.pages import explain_file, file_stem, render_page
 from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
@@ -147,7 +147,7 @@ def render_markdown(result: AgreementResult) -> str:
         verdict.meaning,
         "\n".join(f"- {escape_markdown(note)}" for note in about.notes),
     ]
-    for table in (correlation_table(grid, result) for grid in grids(result)):
+    for table in paper_tables(result).values():
         parts += [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
         parts += [to_markdown(table).strip()]
     return "\n\n".join([*parts, "## How this was made", "\n".join(_provenance(about))]) + "\n"
@@ -182,7 +182,36 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
+def paper_tables(result: AgreementResult) -> dict[str, PaperTable]:
+    """Lay out the tables that papers print, by the name of their files: metrics, and raters."""
+    tables = {
+        file_stem("correlations", grid.level, grid.coefficient): _correlation_table(grid, result)
+        for grid in grids(result)
+    }
+    return tables | ({} if result.raters.is_empty() else {"raters": _raters_table(result.raters)})
+
+
+def _raters_table(raters: pl.DataFrame) -> PaperTable:
+    return PaperTable(
+        title="Agreement among raters",
+        caption=(
+            "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
+            "compared with the mean of all, which is less noisy."
+        ),
+        header=["Aspect", "Pool", "Statistic", "Level", "Value", "Raters", "Units"],
+        alignment="llllrrr",
+        rows=[
+            [
+                *(row["aspect"], row["pool"], STATISTICS[row["statistic"]]),
+                *(row["level"] or UNDEFINED, _estimate(row)),
+                *(count_text(row[name]) for name in ("n_raters", "n_units")),
+            ]
+            for row in raters.iter_rows(named=True)
+        ],
+    )
+
+
+def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
     """Lay out the metrics by aspects of a grid, as papers do."""
     rows = list(grid.cells(result))
     return PaperTable(
@@ -201,10 +230,10 @@ def correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
 
 
 def _estimate(cell: Row) -> str:
-    """Show a value with its interval, or the reason if undefined."""
+    """Show a value, with its interval if it has one, or the reason if undefined."""
     if cell["value"] is None:
         return f"{UNDEFINED} ({cell['reason'] or 'undefined'})"
-    interval = interval_text(cell["low"], cell["high"], 2)
+    interval = interval_text(cell.get("low"), cell.get("high"), 2)
     value = number_text(cell["value"])
     return value if interval == UNDEFINED else f"{value} {interval}"
 

@@ -1,15 +1,15 @@
 import pytest
 
-from pipelines.reports.agreement_report import correlation_table, grids
+from pipelines.reports.agreement_report import paper_tables
 from pipelines.reports.numbers import interval_text, number_text
 from pipelines.reports.tables import escape_markdown, to_markdown
+from pipelines.reports.words import STATISTICS
 from tests.pipelines.reports.made_up import ASPECTS, METRICS, UNDEFINED_REASON, value_of
 
 
 @pytest.fixture(scope="module")
 def tables(result):
-    found = (correlation_table(grid, result) for grid in grids(result))
-    return {table.title: table for table in found}
+    return {table.title: table for table in paper_tables(result).values()}
 
 
 SYSTEM, SUMMARY = (f"Pearson r with ratings, {level} level" for level in ("system", "summary"))
@@ -33,6 +33,13 @@ def test_caption_has_counts(tables):
     caption = tables[SUMMARY].caption
     assert "Raters: expert-*; without reference." in caption
     assert "Systems 4, documents 1,234, missing cells 7, skipped documents 3." in caption
+
+
+def test_raters_by_hand(tables):
+    lines = to_markdown(tables["Agreement among raters"]).splitlines()[2:]
+    statistic = STATISTICS["krippendorff_alpha_ordinal"]
+    assert lines[0] == f"| relevance | expert-\\* | {statistic} | – | 0.450 | 3 | 4,936 |"
+    assert len(lines) == 2 * len(ASPECTS)
 
 
 @pytest.mark.parametrize(
