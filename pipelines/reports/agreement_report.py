@@ -1,4 +1,4 @@
-"""The report of `correlate`: a page, Markdown and, if asked for, plots for papers.
+"""The report of `correlate`: a page, Markdown and, if asked for, tables and plots for papers.
 
 Only selection and order; nothing is computed anew, and how the page looks is in `templates/`.
 """
@@ -17,7 +17,7 @@ from cluster.store import write_whole
 from pipelines.reports.charts import draw_svg, page_charts, paper_plots
 from pipelines.reports.numbers import UNDEFINED, count_text, interval_text, number_text, range_text
 from pipelines.reports.pages import explain_file, file_stem, render_page
-from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
+from pipelines.reports.tables import PaperTable, escape_markdown, to_latex, to_markdown
 from pipelines.reports.verdict import verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,
@@ -52,14 +52,16 @@ Row = Mapping[str, Any]
 def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
     """Write the page and the Markdown; each file appears whole or not at all.
 
-    With `all_tables` also `plots/*.svg`. Without a correlation to report nothing is written: a
-    `ValueError`.
+    With `all_tables` also `tables/*.tex` and `plots/*.svg`. Without a correlation to report
+    nothing is written: a `ValueError`.
     """
     files = {
         "report.html": _utf8(render_report(result, out)),
         "report.md": _utf8(render_markdown(result)),
     }
     if all_tables:
+        for name, table in paper_tables(result).items():
+            files[f"tables/{name}.tex"] = _utf8(to_latex(table, name))
         for name, plot in paper_plots(result).items():
             files[f"plots/{name}.svg"] = draw_svg(plot)
     for name, content in files.items():

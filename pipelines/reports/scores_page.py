@@ -16,10 +16,11 @@ from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 from cluster.store import join, read_whole
 from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import render_page
+from pipelines.reports.tables import PaperTable, to_latex, to_markdown
 from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
-from sms.naming import counted
+from sms.naming import counted, natural
 from sms.signature import version
 
 MOST_ROWS = 500_000
@@ -34,12 +35,14 @@ CONFIDENCE = 0.95
 
 Means = dict[str, tuple[float, float, float, int]]
 """By system: mean, ends of its interval (NaN where there is none), documents."""
+_NO_MEAN = (np.nan, np.nan, np.nan, 0)
 
 
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
     means = {name: document_means(rows, name) for name in run.main_columns}
+    table = _means_table(run, means)
     numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
     return render_page(
         "scores.html",
@@ -59,6 +62,8 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         .select(*KEYS, "status")
         .head(N_REMARKS)
         .rows(),
+        markdown=to_markdown(table),
+        latex=to_latex(table, "scores"),
         version=version(),
     )
 
@@ -100,6 +105,29 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
     files = [file for part in parts for file in files_of(join(run.out, part))]
     lazy = scan_files(files, {}).select(*KEYS, *run.main_columns, "status")
     return collect(lazy, place(files))
+
+
+def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
+    """Lay out the means of all rows, with half the width of their intervals."""
+    systems = sorted(run.means, key=natural)
+    columns = []
+    for name, of_metric in means.items():
+        n_decimals = decimals(each[name] for each in run.means.values())
+        halves = [mean - low for mean, low, *_ in (of_metric.get(s, _NO_MEAN) for s in systems)]
+        columns.append(
+            [
+                number(run.means[system][name], n_decimals)
+                + ("" if np.isnan(half) else f" ± {number(half, n_decimals)}")
+                for system, half in zip(systems, halves, strict=True)
+            ]
+        )
+    return PaperTable(
+        title="Mean scores",
+        caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
+        header=["System", *means],
+        alignment="l" + "r" * len(means),
+        rows=[*zip([system or "(none)" for system in systems], *columns, strict=True)],
+    )
 
 
 def _metric_view(

@@ -1,4 +1,4 @@
-"""Tables as Markdown, and sheets: tables with what is said above and below, in several formats.
+"""Tables as Markdown and LaTeX, and sheets: with what is said above and below, in several formats.
 
 Text that comes from the data is escaped.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import polars as pl
 
+from pipelines.reports.numbers import MINUS
 from pipelines.reports.terminal import table_blocks
 from sms.naming import counted
 from sms.signature import version
@@ -21,6 +22,23 @@ SUFFIXES = (".csv", ".json", ".md")
 """What a sheet can be written as."""
 MAX_ROWS = 60
 """The text has no more; a file has them all."""
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{each: rf"\{each}" for each in "{}$&#_%"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    MINUS: "$-$",
+    "±": r"$\pm$",
+    "–": "--",
+    "’": "'",
+    "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$",
+    "\N{GREEK SMALL LETTER RHO}": r"$\rho$",
+    "\N{GREEK SMALL LETTER TAU}": r"$\tau$",
+}
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}|#~]|(?<=\])[(:\[])")  # a bracket alone makes no link
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
@@ -43,15 +61,41 @@ class PaperTable:
 def to_markdown(table: PaperTable) -> str:
     """Write the table without its title and caption."""
     rule = [":---" if side == "l" else "---:" for side in table.alignment]
-    rows = [
+    header, *rows = _cells(table, escape_markdown, "**{}**")
+    lines = (header, rule, *rows)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def to_latex(table: PaperTable, name: str) -> str:
+    r"""Write a `table` environment with this label; it needs `\usepackage{booktabs}`."""
+    cells = _cells(table, escape_latex, r"\textbf{{{}}}")
+    header, *rows = (f"{' & '.join(row)} \\\\\n" for row in cells)
+    return (
+        "\\begin{table}\n\\centering\n"  # noqa: RUF027  (LaTeX)
+        f"\\caption{{{escape_latex(f'{table.title}. {table.caption}'.strip())}}}\n"
+        f"\\label{{tab:{re.sub(r'[^a-z0-9]+', '-', name.lower())}}}\n"
+        f"\\begin{{tabular}}{{{table.alignment}}}\n"
+        f"\\toprule\n{header}\\midrule\n{''.join(rows)}\\bottomrule\n"
+        "\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def _cells(table: PaperTable, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+    """Return header and rows as they are written."""
+    return [
         [
-            f"**{escape_markdown(cell)}**" if (i, j) in table.bold else escape_markdown(cell)
+            bold.format(escape(cell)) if (i, j) in table.bold else escape(cell)
             for j, cell in enumerate(row)
         ]
-        for i, row in enumerate(table.rows)
+        for i, row in enumerate([table.header, *table.rows], start=-1)
     ]
-    lines = (map(escape_markdown, table.header), rule, *rows)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def escape_latex(text: str) -> str:
+    """Write any text so that LaTeX prints it."""
+    escaped = "".join(_LATEX.get(each, each) for each in _BREAKS.sub(" ", text))
+    # After the end of a row these would be read as its arguments.
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
 def escape_markdown(text: str) -> str:

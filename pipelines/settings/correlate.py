@@ -61,7 +61,8 @@ class CorrelateSettings(Settings):
     explain: Annotated[bool, "rare"] = False
     """Also explain, on a page each, the scores of `assay score` that people disagree with most."""
     all_tables: Annotated[bool, "rare"] = False
-    """Also write every table as Parquet and CSV, and every plot as SVG."""
+    """Also write every table as Parquet and CSV, those of report.md as LaTeX, and
+    every plot as SVG."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after

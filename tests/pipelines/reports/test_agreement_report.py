@@ -14,6 +14,7 @@ from pipelines.runs.manifest import EXPLAIN_FOLDER
 from pipelines.tables.records import TABLES
 from tests.pipelines.reports.made_up import (
     ASPECTS,
+    COEFFICIENTS,
     LEVELS,
     METRICS,
     SYSTEMS,
@@ -243,7 +244,9 @@ def test_folder_has_page_plots_and_escaped_markdown(result, tmp_path):
         for aspect in ASPECTS
     }
     files = {path.relative_to(tmp_path).as_posix() for path in found}
-    assert files == {"report.html", "report.md", *plots}
+    names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
+    tables = {f"tables/{name}.tex" for name in (*names, "raters")}
+    assert files == {"report.html", "report.md", *plots, *tables}
     assert all((tmp_path / name).read_bytes().startswith(b"<svg") for name in plots)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in text

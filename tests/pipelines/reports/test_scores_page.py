@@ -75,6 +75,8 @@ def test_page_has_every_mean_and_escapes_names(scored):
     assert shown["M2"] == f"{found.means['M2']['length']:.2f}"
     assert "rouge1_f" in page
     assert "rouge1_p" not in re.sub("(?s)<pre>.*?</pre>", "", page)
+    for row in (f"| M2 | {shown['M2']} ± ", f"M2 &amp; {shown['M2']} $\\pm$ "):  # to copy
+        assert row in page
     assert "1 × candidate:empty" in page
     assert f"assay explain --scores {out} --document " in page
 
