@@ -7,10 +7,9 @@ explanation is, is in `sms.explaining`; the page is in `reports`.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -19,21 +18,19 @@ import pyarrow.compute as pc
 
 from cluster import InputFile, list_inputs, write_whole
 from cluster.reading import Wanted, read_files
-from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
+from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
-from pipelines.reports.file_names import explain_file
-from pipelines.reports.scores_page import extremes, read_rows
-from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
-from pipelines.runs.score_run import ScoreRun
+from pipelines.reports.pages import explain_file
+from pipelines.runs.manifest import read_manifest
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
-from sms.naming import AnyPath, OneOrMore, several
+from sms.naming import AnyPath, OneOrMore, nearest, several
 from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
 
@@ -42,8 +39,6 @@ SAME_ATOL = 1e-12
 those of neural encoders may differ by `SCORE_TOLERANCE`."""
 
 _BATCH_ROWS = 4096
-_MAX_IDS = 100_000  # among which the nearest is looked for
-_SHOWN_IDS = 5
 
 _Key: TypeAlias = tuple[str, str]
 
@@ -61,7 +56,8 @@ class Explainer:
     recorded: Sequence[InputFile] = ()
     """Scores files to agree with."""
     tolerance: float = 0.0
-    """Of the agreement: a share of a mover's similarity, a difference of every other score."""
+    """Of the agreement, as a batch had other neighbours: a share of a mover's similarity, a
+    difference of every other score."""
     ratings: Mapping[_Key, Mapping[str, float | None]] = field(default_factory=dict)
     """By document and system: aspects, the mean over raters."""
 
@@ -76,10 +72,14 @@ class Explainer:
         Raises ValueError if a document or system is not there, cannot be read or is there twice
         with different texts, or a score differs from the recorded one.
         """
-        recorded = self._recorded(wanted)
+        recorded = {}
+        if self.recorded:
+            rows = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
+            frame = collect(rows.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
+            recorded = {(document, system): score for document, system, score in frame.iter_rows()}
         by_document: dict[str, list[ExplainedSystem]] = {}
-        for document, rows in self._rows_of(wanted).items():
-            table = _chosen(rows, document, several(wanted[document]))
+        for document, found in self._rows_of(wanted).items():
+            table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
                 key = (document, system)
@@ -88,8 +88,8 @@ class Explainer:
                 made = ExplainedSystem(
                     system_id=system,
                     explanation=each,
-                    ratings=self.ratings.get(key, {}),
                     recorded=recorded.get(key),
+                    ratings=self.ratings.get(key, {}),
                 )
                 by_document.setdefault(document, []).append(made)
         return by_document
@@ -114,25 +114,9 @@ class Explainer:
         for document in listed.to_pylist():
             rows = [table.filter(pc.equal(table[DOCUMENT_ID], document)) for table in kept]
             if not any(map(len, rows)):
-                raise ValueError(self._no_document(document))
+                raise ValueError(f"{place(self.files)} has no document {document!r}")
             found[document] = pa.concat_tables(rows)
         return found
-
-    def _no_document(self, document: str) -> str:
-        known: dict[str, None] = {}
-        wanted = replace(self.wanted, needed=(CANDIDATE,))
-        for table in read_files(self.files, wanted, batch_rows=_BATCH_ROWS):
-            known |= dict.fromkeys(table[DOCUMENT_ID].drop_null().to_pylist())
-            if len(known) >= _MAX_IDS:
-                break
-        return f"{place(self.files)} has no document {document!r}; {_nearest(document, known)}"
-
-    def _recorded(self, wanted: Iterable[str]) -> dict[_Key, float | None]:
-        if not self.recorded:
-            return {}
-        frame = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-        recorded = collect(frame.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
-        return {(document, system): score for document, system, score in recorded.iter_rows()}
 
 
 def open_explainer(
@@ -142,8 +126,7 @@ def open_explainer(
     columns: Mapping[str, str] | None = None,
     scores: AnyPath | None = None,
     ratings: AnyPath | None = None,
-    aspects: str | Sequence[str] = (),
-    raters: str | Sequence[str] = (),
+    raters: OneOrMore = (),
     **options: Any,  # noqa: ANN401  (fields of ScoringConfig)
 ) -> Explainer:
     """Get ready to explain scores of a corpus.
@@ -151,8 +134,7 @@ def open_explainer(
     With `scores`, a folder of `assay score`, its settings are used, the scores must be the same,
     `columns` are added to its own, and `corpora` may be left out; without, `options` are fields of
     `ScoringConfig`. `metric` is a metric or a score column; a ROUGE variant without a part stands
-    for its F measure. `ratings`, `aspects` and `raters` are shown with the scores, as in
-    `correlate`.
+    for its F measure. `ratings`, of these `raters`, are shown with the scores.
 
     Raises ValueError or OSError if the settings are wrong or contradict those of the scores folder.
     """
@@ -169,9 +151,12 @@ def open_explainer(
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     names, of_ratings = columns_apart(columns)
-    rated = _mean_ratings(ratings, several(aspects), several(raters), of_ratings)
+    rated = _mean_ratings(ratings, several(raters), of_ratings)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
+    tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
+    if config.model_paths:  # the precision of learned scorers is their own
+        tolerance = max(SCORE_TOLERANCE.values())
     return Explainer(
         files=files,
         wanted=Wanted(
@@ -183,20 +168,9 @@ def open_explainer(
         scorer=scorer,
         column=column_of(metric, scorer.score_fields),
         recorded=recorded,
-        tolerance=_tolerance(config),
+        tolerance=tolerance,
         ratings=rated,
     )
-
-
-def explain_extremes(run: ScoreRun) -> None:
-    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
-    rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
-    for metric in run.main_columns:
-        keys = [(row["document"], row["system"]) for row in extremes(rows, metric)]
-        known = [key for key in keys if None not in key]
-        explainer = open_explainer(metric=metric, scores=run.out)
-        explainer.write_pages(known, join(run.out, EXPLAIN_FOLDER))
 
 
 def _settings_of(
@@ -224,21 +198,14 @@ def _settings_of(
     return config, names, inputs, manifest.configuration["system"]
 
 
-def _tolerance(config: ScoringConfig) -> float:
-    """Say how far a score may lie from the recorded one: its batch had other neighbours."""
-    if config.model_paths:  # the precision of learned scorers is their own
-        return max(SCORE_TOLERANCE.values())
-    return SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
-
-
 def _mean_ratings(
-    path: AnyPath | None, aspects: Sequence[str], raters: Sequence[str], columns: Mapping[str, str]
+    path: AnyPath | None, raters: Sequence[str], columns: Mapping[str, str]
 ) -> dict[_Key, dict[str, float | None]]:
     if path is None:
-        if aspects or raters:
-            raise ValueError("`aspects` and `raters` choose among ratings; name `--ratings`, too")
+        if raters:
+            raise ValueError("`raters` chooses among ratings; name `--ratings`, too")
         return {}
-    rated = read_ratings(path, aspects=aspects, raters=raters, columns=columns)
+    rated = read_ratings(path, raters=raters, columns=columns)
     rows = rated.means().iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 
@@ -268,7 +235,7 @@ def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     for system in systems:
         if system not in known:
             raise ValueError(
-                f"document {document!r} has no system {system!r}; {_nearest(system, known)}"
+                f"document {document!r} has no system {system!r}; {nearest(system, known)}"
             )
     first: dict[str, tuple[int, dict[str, Any]]] = {}
     for k, row in enumerate(rows.to_pylist()):
@@ -287,12 +254,3 @@ def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     if not first:
         raise ValueError(f"no row of document {document!r} names its system")
     return rows.take([k for k, _ in first.values()]).drop_columns(UNREADABLE)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    listed = list(known)
-    near = difflib.get_close_matches(name, listed, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    shown = ", ".join(map(repr, listed[:_SHOWN_IDS]))
-    return f"there are {len(listed)}: {shown}{', …' if len(listed) > _SHOWN_IDS else ''}"

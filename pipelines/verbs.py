@@ -49,10 +49,6 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     if run.is_complete:
         from pipelines.reports.scores_page import render_run  # takes a moment
 
-        if settings.explain:
-            from pipelines.explain import explain_extremes  # brings encoders
-
-            explain_extremes(run)
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run
@@ -87,7 +83,7 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     from pipelines.compare import compare_scores
     from pipelines.reports.compare_page import render_comparison
     from pipelines.reports.comparison import comparison_sheet
-    from pipelines.reports.sheet import SUFFIXES
+    from pipelines.reports.tables import SUFFIXES
 
     output = Output.named("--out", settings.out) if settings.out else None
     if output:
@@ -112,7 +108,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     from pipelines.judging_sheet import make_sheet
     from pipelines.preferences import compare_preferences
     from pipelines.reports.preferences import preferences_sheet
-    from pipelines.reports.sheet import SUFFIXES
+    from pipelines.reports.tables import SUFFIXES
 
     judgements = several(judgements)
     if settings.make_sheet is not None:

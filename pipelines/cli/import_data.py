@@ -44,7 +44,7 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 
     from pipelines.datasets.run import import_data as run_import
 
-    run = run_import(name, files, settings.out, ratings=settings.ratings, scores=settings.scores)
+    run = run_import(name, files, settings.out, ratings=settings.ratings)
     show("\n".join(_summary(run)))
 
 
@@ -93,7 +93,5 @@ def _summary(run: ImportRun) -> list[str]:
         where = f"in {table.path}" if table.path else f"not written; name a file with --{name}"
         what = run.source.gives if name == "corpus" and run.source.gives == "pairs" else name
         lines.append(f"{table.n_rows:,} rows of {what} {where} ({columns})")
-    if run.human_systems:
-        lines.append(f"Written by people: {', '.join(run.human_systems)}.")
     lines += [f"Left out: {n:,}, {reason}." for reason, n in run.left_out.items()]
     return lines

@@ -1,7 +1,12 @@
-"""Writes corpora and scores in the format of sacrerouge; the opposite of importing them."""
+"""Writes corpora, scores and ratings as JSON lines of sacrerouge.
+
+Every line has `instance_id`, `summarizer_id` and `summarizer_type` (`reference` for people's). A
+line of summaries has `summary`, `references` and `documents`; a line of metrics has `metrics`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +19,6 @@ from cluster import list_inputs
 from cluster.output import Output
 from cluster.reading import column_names, read_files
 from cluster.schema import CANDIDATE, IDS, REFERENCES, SOURCES, UNREADABLE, Wanted, resolve_columns
-from pipelines.datasets import sacrerouge
-from pipelines.datasets.rows import Candidate, Numbers
 from pipelines.tables.keyed import (
     KEYS,
     NOT_NUMBERS,
@@ -30,6 +33,11 @@ from pipelines.tables.keyed import (
 from pipelines.tables.ratings import pools_of, with_rater_names
 from pipelines.tables.scores import find_scores, is_folder
 from sms.naming import AnyPath, OneOrMore, nearest, several
+
+NAME = "sacrerouge"
+SUMMARIES_FILE, METRICS_FILE = "summaries.jsonl", "metrics.jsonl"
+HUMAN_PREFIX = "human-"
+"""Begins the `system_id` of a summary that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +59,16 @@ def export_data(name: str, paths: OneOrMore, out: AnyPath) -> ExportRun:
 
     Raises ValueError if the format is not known or cannot hold the data, or `out` exists.
     """
-    if name != sacrerouge.NAME:
-        raise ValueError(f"unknown format `{name}`; {nearest(name, [sacrerouge.NAME])}")
+    if name != NAME:
+        raise ValueError(f"unknown format `{name}`; {nearest(name, [NAME])}")
     output = Output.named("--out", out)
     output.check_folder(is_new=True)
     inputs = several(paths)
     corpora = [path for path in inputs if not is_folder(path) and CANDIDATE in _names(path)]
     numbers, notes = _joined_numbers([path for path in inputs if path not in corpora])
     with output.filled() as folder:
-        candidates = map(sacrerouge.candidate_line, _candidates(corpora))
-        n_candidates = _write_lines(folder / sacrerouge.SUMMARIES_FILE, candidates)
-        scores = map(sacrerouge.numbers_line, _number_rows(numbers))
-        n_scored = _write_lines(folder / sacrerouge.METRICS_FILE, scores)
+        n_candidates = _write_lines(folder / SUMMARIES_FILE, _candidate_lines(corpora))
+        n_scored = _write_lines(folder / METRICS_FILE, _number_lines(numbers))
         files = sorted(path.name for path in folder.iterdir())
     return ExportRun(
         out=output.path, files=files, n_candidates=n_candidates, n_scored=n_scored, notes=notes
@@ -80,6 +86,23 @@ def _write_lines(file: Path, lines: Iterator[str]) -> int:
     return n_lines
 
 
+def _line(document: str, system: str, rest: Mapping[str, object]) -> str:
+    name = system.removeprefix(HUMAN_PREFIX)
+    for key in (document, name):
+        if not key or key != key.strip():
+            raise ValueError(
+                "sacrerouge needs ids that are not empty and have no spaces around them, got "
+                f"{key!r} for document {document}, system {system}; rename it"
+            )
+    cells = {
+        "instance_id": document,
+        "summarizer_id": name,
+        "summarizer_type": "reference" if system.startswith(HUMAN_PREFIX) else "peer",
+        **rest,
+    }
+    return f"{json.dumps(cells, ensure_ascii=False)}\n"
+
+
 # Corpora
 
 
@@ -88,7 +111,15 @@ def _names(path: str) -> Sequence[str]:
     return column_names(file.path, file.format)
 
 
-def _candidates(corpora: Sequence[str]) -> Iterator[Candidate]:
+def _has(names: Sequence[str], canonical: str) -> bool:
+    try:
+        resolve_columns(names, [canonical])
+    except ValueError:
+        return False
+    return True
+
+
+def _candidate_lines(corpora: Sequence[str]) -> Iterator[str]:
     """Read the corpora, a batch at a time, each candidate once."""
     seen: set[tuple[str, str]] = set()
     for path in corpora:
@@ -96,43 +127,34 @@ def _candidates(corpora: Sequence[str]) -> Iterator[Candidate]:
         lists = [name for name in (REFERENCES, SOURCES) if _has(names, name)]
         number = 0
         for table in read_files(list_inputs([path]), Wanted(needed=(*IDS, CANDIDATE, *lists))):
-            for cells in table.to_pylist():
+            for row in table.to_pylist():
                 number += 1
-                row = _candidate(cells, path, number)
-                if (key := (row.document_id, row.system_id)) in seen:
+                line = _candidate_line(row, path, number)
+                if (key := tuple(row[name] for name in IDS)) in seen:
                     raise ValueError(
                         f"(document_id, system_id) must name one row of the corpora, but "
                         f"({', '.join(key)}) in {path} repeats; keep one row of each"
                     )
                 seen.add(key)
-                yield row
+                yield line
 
 
-def _candidate(row: Mapping[str, Any], path: str, number: int) -> Candidate:
+def _candidate_line(row: Mapping[str, Any], path: str, number: int) -> str:
     if why := row[UNREADABLE]:
         raise ValueError(f"cannot read row {number:,} of {path}: {why}; correct it or leave it out")
-    document_id, system_id = (row[name] for name in IDS)
+    document, system = (row[name] for name in IDS)
     for name in (*IDS, CANDIDATE):
         if row[name] is None:
             raise ValueError(
-                f"`{name}` in {path} must be filled in, got none for document {document_id}, "
-                f"system {system_id}; leave the row out"
+                f"`{name}` in {path} must be filled in, got none for document {document}, "
+                f"system {system}; leave the row out"
             )
-    return Candidate(
-        document_id=document_id,
-        system_id=system_id,
-        candidate=row[CANDIDATE],
-        references=row.get(REFERENCES) or None,
-        source=row.get(SOURCES) or None,
-    )
-
-
-def _has(names: Sequence[str], canonical: str) -> bool:
-    try:
-        resolve_columns(names, [canonical])
-    except ValueError:
-        return False
-    return True
+    rest = {
+        "summary": {"text": row[CANDIDATE]},
+        "references": [{"text": text} for text in row.get(REFERENCES) or ()],
+        "documents": [{"text": text} for text in row.get(SOURCES) or ()],
+    }
+    return _line(document, system, rest)
 
 
 # Numbers
@@ -182,7 +204,8 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
     return numbers.group_by(KEYS, maintain_order=True).agg(selectors.by_name(*kept).mean())
 
 
-def _number_rows(numbers: pl.DataFrame) -> Iterator[Numbers]:
-    for row in numbers.iter_rows(named=True):
-        document_id, system_id = (row.pop(key) for key in KEYS)
-        yield Numbers(kind="scores", document_id=document_id, system_id=system_id, values=row)
+def _number_lines(numbers: pl.DataFrame) -> Iterator[str]:
+    for document, system, *values in numbers.iter_rows():
+        cells = zip(numbers.columns[2:], values, strict=True)
+        known = {name: value for name, value in cells if value is not None}
+        yield _line(document, system, {"metrics": known})

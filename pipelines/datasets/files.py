@@ -57,20 +57,10 @@ class Record:
         except (TypeError, ValueError, OverflowError):
             return float(self._checked(name, False, "a number"))
 
-    def inner(self, name: str) -> Record:
-        """Return a cell that must be an object."""
-        cells = self._checked(name, isinstance(self.cells.get(name), dict), "an object")
-        return Record(f"`{name}` in {self.where}", cells)
-
     def inner_list(self, name: str) -> list[Record]:
         """Return a cell that must be a list of objects."""
         items = self._list(name, dict, "objects")
         return [Record(f"`{name}` in {self.where}", item) for item in items]
-
-    def numbers(self, name: str) -> list[float]:
-        """Return a cell that must be a list of numbers."""
-        values = self._list(name, object, "numbers")
-        return [Record(self.where, {name: value}).number(name) for value in values]
 
     def _list(self, name: str, kind: type, what: str) -> list[Any]:
         value = self.cells.get(name)
@@ -118,7 +108,13 @@ def _files_of(root: Path) -> Iterator[Path]:
 
 def text_of(file: Path) -> str:
     """Read all of a small file; a `ValueError` says if it is too long or not UTF-8."""
-    return "".join(line for _, line in _lines(file))
+    lines, n_characters = [], 0
+    for _, line in _lines(file):
+        lines.append(line)
+        n_characters += len(line)
+        if n_characters > MAX_RECORD_BYTES:
+            raise ValueError(f"{file} must have at most {MAX_RECORD_BYTES >> 20} MiB")
+    return "".join(lines)
 
 
 def records(file: Path) -> Iterator[Record]:
@@ -140,13 +136,7 @@ def records(file: Path) -> Iterator[Record]:
 
 
 def shown(value: object, n_characters: int = 40) -> str:
-    """Write a value for a message, cut where it is long.
-
-    Examples
-    --------
-    >>> shown(None), shown("x" * 9, 5)
-    ('nothing', "'xxxx…")
-    """
+    """Write a value for a message, cut where it is long."""
     if value is None:
         return "nothing"
     text = " ".join(repr(value).split())
@@ -156,8 +146,7 @@ def shown(value: object, n_characters: int = 40) -> str:
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Read lines with their numbers and line breaks; gzip is decompressed.
 
-    A file of less than a megabyte may hold a line that fills the memory, if it is compressed: none
-    may be longer than a record of a corpus.
+    None may be longer than a record of a corpus: of a compressed megabyte it could fill the memory.
     """
     number = 0
     try:

@@ -16,12 +16,54 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.datasets import sacrerouge
 from pipelines.datasets.files import Record, files_in, records, text_of
-from pipelines.datasets.rows import Candidate, LeftOut, Numbers, Pair, Row
 from sms.naming import nearest
 
 Files = Sequence[Path]
+
+
+# What an imported file becomes
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A document and the summary that belongs to it: for training, nothing is judged."""
+
+    document_id: str
+    source: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text to judge; None stands for what the data have none of."""
+
+    document_id: str
+    system_id: str
+    candidate: str
+    references: Sequence[str] | None = None
+    source: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """What one rater said of a candidate, by aspect."""
+
+    document_id: str
+    system_id: str
+    rater: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One thing that was read and is in no output."""
+
+    reason: str
+    """Completes "Left out: 3, ..."."""
+
+
+Row = Pair | Candidate | Rating | LeftOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +82,7 @@ class DataSource:
     """Where they come from."""
     licence: str
     paper: str
-    note: str
+    note: str = ""
     """What to know."""
 
     def read(self, paths: Sequence[str]) -> Iterator[Row]:
@@ -80,31 +122,22 @@ def _story(file: Path) -> Record:
 
     A line without a full stop (headlines, most highlights) gets one, so that it ends a sentence.
     """
-    article, *highlights = _HIGHLIGHT.split(text_of(file))
-    if not highlights:
+    texts = [
+        [line if line.endswith(_ENDS) else f"{line} ." for line in map(str.strip, lines) if line]
+        for lines in (part.split("\n") for part in _HIGHLIGHT.split(text_of(file)))
+    ]
+    if not texts[1:]:
         raise ValueError(f"{file} must be a story with `@highlight` lines, got none")
-    summary = "\n".join(line for text in highlights for line in _sentences(text))
-    cells = {"article": " ".join(_sentences(article)), "highlights": summary, "id": file.stem}
+    highlights = "\n".join(line for text in texts[1:] for line in text)
+    cells = {"article": " ".join(texts[0]), "highlights": highlights, "id": file.stem}
     return Record(str(file), cells)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for line in map(str.strip, text.split("\n")):
-        if line:
-            yield line if line.endswith(_ENDS) else f"{line} ."
 
 
 # Judged summaries
 
 
-def _ratings(record: Candidate, rater: str, values: Mapping[str, float], number: int) -> Numbers:
-    return Numbers(
-        kind="ratings",
-        document_id=record.document_id,
-        system_id=record.system_id,
-        rater=f"{rater}-{number}",
-        values=values,
-    )
+def _rating(of: Candidate, rater: str, values: Mapping[str, float]) -> Rating:
+    return Rating(document_id=of.document_id, system_id=of.system_id, rater=rater, values=values)
 
 
 _SUMMEVAL_ASPECTS = ("coherence", "consistency", "fluency", "relevance")
@@ -129,7 +162,7 @@ def _summeval(found: Files) -> Iterator[Row]:
                 annotations = record.inner_list(f"{rater}_annotations")
                 for number, each in enumerate(annotations, start=1):
                     values = {aspect: each.number(aspect) for aspect in _SUMMEVAL_ASPECTS}
-                    yield _ratings(candidate, rater, values, number)
+                    yield _rating(candidate, f"{rater}-{number}", values)
 
 
 _QUESTION = "3"
@@ -155,7 +188,7 @@ def _asap_sas(found: Files) -> Iterator[Row]:
             yield candidate
             for number in (1, 2):
                 values = {"score": record.number(f"Score{number}")}
-                yield _ratings(candidate, "rater", values, number)
+                yield _rating(candidate, f"rater-{number}", values)
 
 
 _NEWSROOM_ASPECTS = ("coherence", "fluency", "informativeness", "relevance")
@@ -185,7 +218,7 @@ def _newsroom_human(found: Files) -> Iterator[Row]:
             yield candidate
         n_ratings[key] += 1
         values = {name: record.number(f"{name.title()}Rating") for name in _NEWSROOM_ASPECTS}
-        yield _ratings(candidate, "rater", values, n_ratings[key])
+        yield _rating(candidate, f"rater-{n_ratings[key]}", values)
 
 
 def _references(articles: Files, wanted: set[str]) -> dict[str, str]:
@@ -218,7 +251,6 @@ _READERS: Mapping[str, Callable[[Files], Iterator[Row]]] = {
     "newsroom-human": _newsroom_human,
     "asap-sas": _asap_sas,
     "summeval": _summeval,
-    sacrerouge.NAME: sacrerouge.read,
 }
 SOURCES = {
     name: DataSource(name=name, **entry)

@@ -1,4 +1,4 @@
-"""Imports a data set: reads its files, writes corpus, ratings and scores, counts."""
+"""Imports a data set: reads its files, writes corpus and ratings, counts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ import pyarrow.parquet as pq
 
 from cluster.fetching import fetch
 from cluster.output import Output
-from pipelines.datasets.readers import DataSource, find_source
-from pipelines.datasets.rows import HUMAN_PREFIX, Candidate, LeftOut, Numbers, Pair, Row
+from pipelines.datasets.readers import (
+    Candidate,
+    DataSource,
+    LeftOut,
+    Pair,
+    Rating,
+    Row,
+    find_source,
+)
 from sms.naming import AnyPath, OneOrMore, several
 
-CORPUS, RATINGS, SCORES = "corpus", "ratings", "scores"
+CORPUS, RATINGS = "corpus", "ratings"
 
-_OPTIONS = {CORPUS: "--out", RATINGS: "--ratings", SCORES: "--scores"}
-_THINGS = {CORPUS: "texts", RATINGS: "ratings", SCORES: "scores"}
-_KEYS = ("document_id", "system_id", "rater")
-"""What numbers are about; the first columns of their tables."""
+_OPTIONS = {CORPUS: "--out", RATINGS: "--ratings"}
+_THINGS = {CORPUS: "texts", RATINGS: "ratings"}
 _ROWS_AT_ONCE = 1_000
 _TEXTS = pa.list_(pa.large_string())
 _SCHEMAS = {
@@ -56,24 +61,17 @@ class ImportRun:
 
     source: DataSource
     tables: Mapping[str, ImportedTable]
-    """By `corpus`, `ratings`, `scores`; those the files gave rows for."""
-    human_systems: Sequence[str]
-    """Systems of the corpus whose texts people wrote, in the order they turned up."""
+    """By `corpus` and `ratings`; those the files gave rows for."""
     left_out: Mapping[str, int]
     """Rows by reason."""
 
 
 def import_data(
-    name: str,
-    paths: OneOrMore,
-    out: AnyPath,
-    *,
-    ratings: AnyPath | None = None,
-    scores: AnyPath | None = None,
+    name: str, paths: OneOrMore, out: AnyPath, *, ratings: AnyPath | None = None
 ) -> ImportRun:
     """Turn a data set, as its owner gives it out, into Parquet files with our columns.
 
-    Memory does not grow with the texts; of a judged data set the keys and the numbers are held,
+    Memory does not grow with the texts; of a judged data set the keys and the ratings are held,
     so that a candidate that is there twice is noticed.
 
     Raises ValueError if a file is not of the format (the message has its line), gives no row, or an
@@ -81,13 +79,20 @@ def import_data(
     """
     source = find_source(name)
     inputs = several(paths)
-    outputs = _outputs({CORPUS: out, RATINGS: ratings, SCORES: scores}, inputs)
+    asked = {CORPUS: out} | ({} if ratings is None else {RATINGS: ratings})
+    outputs = {kind: Output.named(_OPTIONS[kind], path) for kind, path in asked.items()}
+    for output in outputs.values():
+        output.check_file(".parquet", is_new=True)
+        output.check_apart(inputs)
+    written = [output.path for output in outputs.values()]
+    if len(set(written)) < len(written):
+        raise ValueError(f"the outputs must be different files, got {', '.join(written)}")
     with tempfile.TemporaryDirectory() as work:
         read = _Tables(Path(work, "texts.parquet"))
         read.take(source.read([fetch(path) for path in inputs]))
-        made = {kind: _numbers(rows) for kind, rows in read.numbers.items()}
+        rated = _ratings_table(read.ratings)
         sizes = {CORPUS: (read.n_texts, read.columns)} if read.n_texts else {}
-        sizes |= {kind: (len(table), table.column_names) for kind, table in made.items()}
+        sizes |= {RATINGS: (len(rated), rated.column_names)} if read.ratings else {}
         for kind in outputs:
             if kind not in sizes:
                 option = "FILES" if kind == CORPUS else _OPTIONS[kind]
@@ -96,15 +101,12 @@ def import_data(
                     f"`{option}` of {name} needs files with {_THINGS[kind]}, got none; it takes "
                     f"{source.takes}{why}"
                 )
-        # The corpus last: once it is there, the others are, too.
-        for kind, output in reversed(outputs.items()):
-            if kind == CORPUS:
-                with pa.memory_map(str(read.texts)) as file:
-                    output.write(file.read_buffer())
-            else:
-                sink = pa.BufferOutputStream()
-                pq.write_table(made[kind], sink, compression="zstd")
-                output.write(sink.getvalue())
+        if RATINGS in outputs:
+            sink = pa.BufferOutputStream()
+            pq.write_table(rated, sink, compression="zstd")
+            outputs[RATINGS].write(sink.getvalue())
+        with pa.memory_map(str(read.texts)) as file:  # last: once it is there, the ratings are, too
+            outputs[CORPUS].write(file.read_buffer())
     return ImportRun(
         source=source,
         tables={
@@ -113,63 +115,43 @@ def import_data(
             )
             for kind, (n, columns) in sizes.items()
         },
-        human_systems=list(read.human_systems),
         left_out=dict(read.left_out.most_common()),
     )
 
 
-def _outputs(asked: Mapping[str, AnyPath | None], inputs: Sequence[str]) -> dict[str, Output]:
-    """Check where the requested tables will be written."""
-    named = {t: Output.named(_OPTIONS[t], path) for t, path in asked.items() if path is not None}
-    for output in named.values():
-        output.check_file(".parquet", is_new=True)
-        output.check_apart(inputs)
-    paths = [output.path for output in named.values()]
-    if len(set(paths)) < len(paths):
-        raise ValueError(f"the outputs must be different files, got {', '.join(paths)}")
-    return named
-
-
 class _Tables:
-    """Writes texts to a file and holds numbers; counts what is left out."""
+    """Writes texts to a file and holds ratings; counts what is left out."""
 
     def __init__(self, texts: Path) -> None:
         self.texts = texts
         self.n_texts = 0
         self.columns: list[str] = []
         """Of the texts."""
-        self.numbers: dict[str, list[Numbers]] = {}
-        """By `ratings` and `scores`."""
-        self.human_systems: dict[str, None] = {}
+        self.ratings: list[Rating] = []
         self.left_out: Counter[str] = Counter()
         self._batch: list[Pair | Candidate] = []
         self._writer: pq.ParquetWriter | None = None
-        self._seen: dict[tuple[str | None, ...], int] = {}
+        self._seen: dict[tuple[str, ...], int] = {}
         """Hash of what a candidate (and rater) has, by table and key."""
 
     def take(self, rows: Iterable[Row]) -> None:
         """Take all rows, or close the file of texts where they break off."""
         try:
             for row in rows:
-                self._add(row)
+                if isinstance(row, LeftOut):
+                    self.left_out[row.reason] += 1
+                elif not isinstance(row, Pair) and (reason := self._repeated(row)):
+                    self.left_out[reason] += 1
+                elif isinstance(row, Rating):
+                    self.ratings.append(row)
+                else:
+                    self._batch.append(row)
+                    if len(self._batch) >= _ROWS_AT_ONCE:
+                        self._flush()
             self._flush()
         finally:
             if self._writer is not None:
                 self._writer.close()
-
-    def _add(self, row: Row) -> None:
-        if isinstance(row, LeftOut):
-            self.left_out[row.reason] += 1
-        elif not isinstance(row, Pair) and (reason := self._repeated(row)):
-            self.left_out[reason] += 1
-        elif isinstance(row, Numbers):
-            self.numbers.setdefault(row.kind, []).append(row)
-        else:
-            if isinstance(row, Candidate) and row.system_id.startswith(HUMAN_PREFIX):
-                self.human_systems[row.system_id] = None
-            self._batch.append(row)
-            if len(self._batch) >= _ROWS_AT_ONCE:
-                self._flush()
 
     def _flush(self) -> None:
         if not self._batch:
@@ -183,32 +165,27 @@ class _Tables:
         self.n_texts += len(self._batch)
         self._batch = []
 
-    def _repeated(self, row: Candidate | Numbers) -> str | None:
+    def _repeated(self, row: Candidate | Rating) -> str | None:
         """Say why a row is left out if its candidate was there before, and remember it if not."""
-        kind, rater, content = CORPUS, None, hash(repr(row))
-        if isinstance(row, Numbers):
-            kind, rater, content = row.kind, row.rater, hash(tuple(row.values.items()))
-        key = (kind, row.document_id, row.system_id, rater)
+        what, rater = _THINGS[CORPUS], ""
+        if isinstance(row, Rating):
+            what, rater = _THINGS[RATINGS], row.rater
+        key = (what, row.document_id, row.system_id, rater)
+        content = hash(repr(row))
         if key not in self._seen:
             self._seen[key] = content
             return None
         if self._seen[key] == content:
-            return f"{_THINGS[kind]} that are there twice"
-        return f"{_THINGS[kind]} that differ from those the candidate already had, which are kept"
+            return f"{what} that are there twice"
+        return f"{what} that differ from those the candidate already had, which are kept"
 
 
-def _numbers(rows: Sequence[Numbers]) -> pa.Table:
+def _ratings_table(ratings: Sequence[Rating]) -> pa.Table:
     columns: dict[str, pa.Array] = {
-        name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in _KEYS
+        name: pa.array([getattr(row, name) for row in ratings], pa.string())
+        for name in ("document_id", "system_id", "rater")
     }
-    if columns["rater"].null_count == len(rows):
-        del columns["rater"]
-    for name in dict.fromkeys(name for row in rows for name in row.values):
-        if name in _KEYS:
-            raise ValueError(
-                f"a metric or aspect must not be called `{name}`, which names a column of keys; "
-                "rename it"
-            )
-        values = [row.values.get(name) for row in rows]
-        columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
+    for aspect in ratings[0].values if ratings else ():
+        values = [row.values[aspect] for row in ratings]
+        columns[aspect] = pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
     return pa.table(columns)

@@ -1,31 +1,35 @@
-"""The report of `correlate`: a page, Markdown, JSON and, if asked for, files for papers.
+"""The report of `correlate`: a page, Markdown and, if asked for, tables and plots for papers.
 
-What the page shows is chosen in `agreement_view`; how it looks is in `templates/`.
+Only selection and order; nothing is computed anew, and how the page looks is in `templates/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from cluster.store import write_whole
-from pipelines.reports.agreement_view import Grid, Row, grids, report_view
-from pipelines.reports.charts import draw_files, paper_plots
-from pipelines.reports.file_names import file_stem
-from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, range_text
-from pipelines.reports.pages import render_page
-from pipelines.reports.tables import (
-    PaperTable,
-    escape_markdown,
-    table_of,
-    to_latex,
-    to_markdown,
-)
+from pipelines.reports.charts import draw_svg, page_charts, paper_plots
+from pipelines.reports.numbers import UNDEFINED, count_text, interval_text, number_text, range_text
+from pipelines.reports.pages import file_stem, render_page
+from pipelines.reports.tables import PaperTable, escape_markdown, to_latex, to_markdown
 from pipelines.reports.verdict import verdict_of
-from pipelines.reports.words import STATISTICS, selection, sentence
-from pipelines.settings.correlate import CORRELATIONS
+from pipelines.reports.words import (
+    COEFFICIENTS,
+    LEVEL_MEANINGS,
+    LEVELS,
+    SIGNIFICANCE,
+    STATISTICS,
+    TESTS,
+    in_order,
+    selection,
+)
+from pipelines.settings.correlate import ACCURACIES, CORRELATIONS
 from pipelines.tables.records import About, AgreementResult
 from sms.naming import natural
 
@@ -36,25 +40,29 @@ COUNTS = {
     "n_skipped": "skipped documents",
 }
 """Columns of the correlations that stand beside every number, with what they count."""
+SHOWN_DISAGREEMENTS = 6
+"""Per aspect and metric; the table on disk has all."""
+AXIS_STEPS = ((0.3, 0.1), (1.6, 0.2), (math.inf, 0.5))
+"""Up to which span of an axis its ticks are so far apart."""
+
+Row = Mapping[str, Any]
 
 
 def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False) -> None:
     """Write the page and the Markdown; each file appears whole or not at all.
 
-    With `all_tables` also `tables/*.tex`, `plots/*.svg` and `plots/*.png`. Without a correlation
-    to report nothing is written: a `ValueError`.
+    With `all_tables` also `tables/*.tex` and `plots/*.svg`. Without a correlation to report
+    nothing is written: a `ValueError`.
     """
-    tables = list(paper_tables(result))
     files = {
         "report.html": _utf8(render_report(result)),
-        "report.md": _utf8(render_markdown(result, tables)),
+        "report.md": _utf8(render_markdown(result)),
     }
     if all_tables:
-        for table in tables:
-            files[f"tables/{table.name}.tex"] = _utf8(to_latex(table))
+        for name, table in paper_tables(result).items():
+            files[f"tables/{name}.tex"] = _utf8(to_latex(table, name))
         for name, plot in paper_plots(result).items():
-            for suffix, content in draw_files(plot).items():
-                files[f"plots/{name}{suffix}"] = content
+            files[f"plots/{name}.svg"] = draw_svg(plot)
     for name, content in files.items():
         write_whole(out / name, content)
 
@@ -71,7 +79,64 @@ def render_report(result: AgreementResult) -> str:
     )
 
 
-def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
+# Grids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """The correlations of all metrics and aspects at one level, under one coefficient."""
+
+    level: str
+    coefficient: str
+    rows: pl.DataFrame
+    """Of the correlations."""
+    ceilings: Mapping[str, float]
+    """The raters among themselves in the same terms, by aspect; where that is known."""
+
+    @property
+    def name(self) -> str:
+        """Return the coefficient in words."""
+        return COEFFICIENTS[self.coefficient]
+
+    @property
+    def title(self) -> str:
+        """Return coefficient and level in words."""
+        return f"{self.name}, {self.level} level"
+
+    @property
+    def origin(self) -> float:
+        """Return where a metric that knows nothing would be."""
+        return 0.5 if self.coefficient in ACCURACIES else 0.0
+
+    def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
+        """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
+        rows = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
+        of_metric: dict[str, list[Row]] = {
+            metric: [rows[metric, aspect] for aspect in result.aspects]
+            for metric in result.score_names
+        }
+        for metric, cells in sorted(of_metric.items(), key=lambda each: each[1][0]["is_baseline"]):
+            yield metric, cells[0]["is_baseline"], cells
+
+
+def grids(result: AgreementResult) -> Iterator[Grid]:
+    """Yield the grid of each level and coefficient, as asked for."""
+    for level in in_order(result.correlations["level"], LEVELS):
+        at_level = result.correlations.filter(level=level)
+        for coefficient in at_level["coefficient"].unique(maintain_order=True):
+            raters = result.raters.filter(level=level, statistic=f"leave_one_out_{coefficient}")
+            yield Grid(
+                level=level,
+                coefficient=coefficient,
+                rows=at_level.filter(coefficient=coefficient),
+                ceilings=dict(raters.drop_nulls("value").select("aspect", "value").iter_rows()),
+            )
+
+
+# Markdown
+
+
+def render_markdown(result: AgreementResult) -> str:
     """Write the report as Markdown: verdict, tables, and where the numbers come from."""
     about = result.about
     verdict = verdict_of(result, about.main_level, about.main_coefficient)
@@ -83,7 +148,7 @@ def render_markdown(result: AgreementResult, tables: list[PaperTable]) -> str:
         verdict.meaning,
         "\n".join(f"- {escape_markdown(note)}" for note in about.notes),
     ]
-    for table in tables:
+    for table in paper_tables(result).values():
         parts += [f"## {escape_markdown(table.title)}", escape_markdown(table.caption)]
         parts += [to_markdown(table).strip()]
     return "\n\n".join([*parts, "## How this was made", "\n".join(_provenance(about))]) + "\n"
@@ -118,31 +183,77 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-# Tables
-
-
-def paper_tables(result: AgreementResult) -> Iterator[PaperTable]:
-    """Yield the tables that papers print: metrics by aspects, raters, sizes of a larger study."""
-    for grid in grids(result):
-        yield _correlation_table(grid, result)
+def paper_tables(result: AgreementResult) -> dict[str, PaperTable]:
+    """Lay out the tables that papers print, by the name of their files."""
+    tables = {
+        file_stem("correlations", grid.level, grid.coefficient): _correlation_table(grid, result)
+        for grid in grids(result)
+    }
     if not result.raters.is_empty():
-        yield _raters_table(result)
+        tables["raters"] = _raters_table(result.raters)
     if not result.power.is_empty():
-        yield _power_table(result)
+        tables["power"] = _power_table(result.power)
+    return tables
+
+
+def _raters_table(raters: pl.DataFrame) -> PaperTable:
+    return PaperTable(
+        title="Agreement among raters",
+        caption=(
+            "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
+            "compared with the mean of all, which is less noisy."
+        ),
+        header=["Aspect", "Pool", "Statistic", "Level", "Value", "Raters", "Units"],
+        alignment="llllrrr",
+        rows=[
+            [
+                *(row["aspect"], row["pool"], STATISTICS[row["statistic"]]),
+                *(row["level"] or UNDEFINED, _estimate(row)),
+                *(count_text(row[name]) for name in ("n_raters", "n_units")),
+            ]
+            for row in raters.iter_rows(named=True)
+        ],
+    )
+
+
+def _power_table(power: pl.DataFrame) -> PaperTable:
+    counts = {
+        "n_systems": "Systems",
+        "n_documents": "Documents",
+        "systems_for_correlation": "Systems for power",
+        "documents_for_correlation": "Documents to come within 0.05",
+    }
+    return PaperTable(
+        title="What a larger study would need (system-level Pearson)",
+        caption=(
+            "Systems needed to find the correlation with a power of 0.8; the correlation expected "
+            "with unlimited documents, and the number of documents that brings it within 0.05 of "
+            "that."
+        ),
+        header=["Aspect", "Metric", "r", "r with unlimited documents", *counts.values()],
+        alignment="llrrrrrr",
+        rows=[
+            [
+                *(row["aspect"], row["metric"], _estimate(row), number_text(row["limit"])),
+                *(count_text(row[name]) for name in counts),
+            ]
+            for row in power.iter_rows(named=True)
+        ],
+    )
 
 
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
-    rows = [(metric, cells) for metric, _, cells in grid.cells(result)]
+    """Lay out the metrics by aspects of a grid, as papers do."""
+    rows = list(grid.cells(result))
     return PaperTable(
-        name=file_stem("correlations", grid.level, grid.coefficient),
         title=f"{grid.name} with ratings, {grid.level} level",
-        caption=_correlation_caption(grid.rows, result),
+        caption=_caption(grid.rows, result),
         header=["Metric", *result.aspects],
         alignment="l" + "r" * len(result.aspects),
-        rows=[[metric, *map(_estimate, cells)] for metric, cells in rows],
+        rows=[[metric, *map(_estimate, cells)] for metric, _, cells in rows],
         bold=[
             (i, j)
-            for i, (_, cells) in enumerate(rows)
+            for i, (*_, cells) in enumerate(rows)
             for j, cell in enumerate(cells, 1)
             if cell["is_best"]
         ],
@@ -150,67 +261,140 @@ def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
 
 
 def _estimate(cell: Row) -> str:
-    """Show a value with its interval, or the reason if undefined."""
+    """Show a value, with its interval if it has one, or the reason if undefined."""
     if cell["value"] is None:
         return f"{UNDEFINED} ({cell['reason'] or 'undefined'})"
-    interval = interval_text(cell["low"], cell["high"], 2)
+    interval = interval_text(cell.get("low"), cell.get("high"), 2)
     value = number_text(cell["value"])
     return value if interval == UNDEFINED else f"{value} {interval}"
 
 
-def _correlation_caption(rows: pl.DataFrame, result: AgreementResult) -> str:
-    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
+def _caption(rows: pl.DataFrame, result: AgreementResult) -> str:
     chosen = selection(result.about.raters, result.about.excluded_systems)
-    sentences = [sentence(chosen), sentence(counts)]
+    counts = ", ".join(f"{noun} {range_text(rows[name])}" for name, noun in COUNTS.items())
+    caption = f"{chosen[:1].upper()}{chosen[1:]}. {counts[:1].upper()}{counts[1:]}."
     if rows["low"].is_not_null().any():
         share, resampled = f"{100 * result.about.confidence:g} %", result.about.resampled
-        sentences.append(f"In brackets: {share} bootstrap interval over {resampled}.")
+        caption += f" In brackets: {share} bootstrap interval over {resampled}."
     if rows["is_best"].any():
-        sentences.append("Bold: the best metric that is not a baseline.")
-    return " ".join(sentences)
+        caption += " Bold: the best metric that is not a baseline."
+    return caption
 
 
-def _raters_table(result: AgreementResult) -> PaperTable:
-    return table_of(
-        result.raters.with_columns(pl.col("statistic").replace(STATISTICS)),
-        {
-            "aspect": "Aspect",
-            "pool": "Pool",
-            "statistic": "Statistic",
-            "level": "Level",
-            "value": "Value",
-            "n_raters": "Raters",
-            "n_units": "Units",
-            "reason": "Undefined because",
-        },
-        name="raters",
-        title="Agreement among raters",
-        caption=(
-            "Leave one out: each rater with the mean of the others. A low ceiling: metrics are "
-            "compared with the mean of all, which is less noisy."
-        ),
-    )
+# The page
 
 
-def _power_table(result: AgreementResult) -> PaperTable:
-    return table_of(
-        result.power,
-        {
-            "aspect": "Aspect",
-            "metric": "Metric",
-            "value": "r",
-            "n_systems": "Systems",
-            "n_documents": "Documents",
-            "systems_for_correlation": "Systems for power",
-            "limit": "r with unlimited documents",
-            "documents_for_correlation": "Documents to come within 0.05",
-            "reason": "Undefined because",
-        },
-        name="power",
-        title="What a larger study would need (system-level Pearson)",
-        caption=(
-            "Systems needed to find the correlation with a power of 0.8; the correlation expected "
-            "with unlimited documents, and the number of documents that brings it within 0.05 of "
-            "that."
-        ),
-    )
+def report_view(result: AgreementResult) -> dict[str, Any]:
+    """Arrange a result for the page `agreement_report.html`, besides its `about`."""
+    about = result.about
+    all_grids = list(grids(result))
+    panels = [panel for grid in all_grids for panel in _panels(grid, result)]
+    main = {"level": about.main_level, "coefficient": about.main_coefficient}
+    first = next(panel for panel in panels if main.items() <= panel.items())
+    chosen = {name: first[name] for name in ("level", "aspect", "coefficient")}
+    best = [row["metric"] for row in first["rows"] if row["is_best"]]
+    chosen["metric"] = best[0] if best else first["rows"][0]["metric"]
+    tests = in_order(result.differences["test"], TESTS)
+    return {
+        "n": about.compared,
+        "selection": selection(about.raters, about.excluded_systems),
+        "systems": sorted(about.systems, key=natural),
+        "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
+        "significance": f"{SIGNIFICANCE:g}",
+        "chosen": chosen,
+        "levels": {grid.level: LEVELS[grid.level] for grid in all_grids},
+        "aspects": {name: name for name in result.aspects},
+        "coefficients": {grid.coefficient: grid.name for grid in all_grids},
+        "metrics": {name: name for name in result.score_names},
+        "tests": {test: TESTS[test] for test in tests},
+        "verdicts": [
+            verdict_of(result, grid.level, grid.coefficient)
+            for grid in all_grids
+            if grid.coefficient in CORRELATIONS
+        ],
+        "overviews": [_overview(grid, result) for grid in all_grids],
+        "panels": panels,
+        "raters": list(_raters(result)),
+        "power": [
+            {"aspect": aspect, "rows": rows.to_dicts()}
+            for aspect in result.aspects
+            if not (rows := result.power.filter(aspect=aspect)).is_empty()
+        ],
+        "disagreements": [
+            {"aspect": aspect, "metric": metric, "rows": rows.head(SHOWN_DISAGREEMENTS).to_dicts()}
+            for (aspect, metric), rows in result.disagreements.group_by(
+                "aspect", "metric", maintain_order=True
+            )
+        ],
+        "charts": page_charts(result, chosen, tests),
+    }
+
+
+# Correlations
+
+
+def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
+    """Show all metrics and aspects, tinted by how far each is above a metric that knows nothing."""
+    above = (pl.col("value") - grid.origin).clip(lower_bound=0.0)
+    strongest = grid.rows.select(above.max()).item() or 0.0
+
+    def tint(row: Row) -> float:
+        if row["value"] is None or not strongest:
+            return 0.0
+        return round(max(row["value"] - grid.origin, 0.0) / strongest, 2)
+
+    return {
+        "level": grid.level,
+        "coefficient": grid.coefficient,
+        "title": grid.title,
+        "rows": [
+            {
+                "metric": metric,
+                "is_baseline": is_baseline,
+                "cells": [dict(row, tint=tint(row)) for row in rows],
+            }
+            for metric, is_baseline, rows in grid.cells(result)
+        ],
+        "ceilings": [grid.ceilings.get(aspect) for aspect in result.aspects if grid.ceilings],
+    }
+
+
+def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
+    """Yield the metrics of each aspect, the best first, on one axis for all aspects."""
+    drawn = [*grid.rows["value"], *grid.rows["low"], *grid.rows["high"], *grid.ceilings.values()]
+    ticks = _ticks([grid.origin, *(value for value in drawn if value is not None)])
+    for aspect in result.aspects:
+        rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
+        yield {
+            "level": grid.level,
+            "aspect": aspect,
+            "coefficient": grid.coefficient,
+            "title": f"{aspect}: {grid.title}",
+            "meaning": LEVEL_MEANINGS[grid.level],
+            "origin": grid.origin,
+            "ticks": ticks,
+            "ceiling": grid.ceilings.get(aspect),
+            "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
+            "rows": rows.to_dicts(),
+        }
+
+
+def _ticks(shown: Sequence[float]) -> list[float]:
+    step = next(step for span, step in AXIS_STEPS if max(shown) - min(shown) <= span)
+    first, last = math.floor(min(shown) / step), math.ceil(max(shown) / step)
+    return [round(index * step, 1) for index in range(first, max(last, first + 1) + 1)]
+
+
+# Raters
+
+
+def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    """Put the aspects of each statistic side by side."""
+    index = ["pool", "statistic", "level"]
+    for (pool, statistic, level), rows in result.raters.group_by(index, maintain_order=True):
+        yield {
+            "pool": pool,
+            "statistic": STATISTICS[str(statistic)],
+            "level": level,
+            "cells": rows.to_dicts(),
+        } | {name: range_text(rows[name]) for name in ("n_raters", "n_units", "n_missing")}

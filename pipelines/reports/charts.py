@@ -9,25 +9,18 @@ is drawn from the rows of one choice.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
 import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipelines.reports.file_names import file_stem
-from pipelines.reports.pages import TEMPLATES, vega_lite_version
+from pipelines.reports.pages import TEMPLATES, VEGA_LITE, file_stem
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
 from pipelines.tables.records import ALL, AgreementResult
 
-if TYPE_CHECKING:
-    import altair as alt
-
-PNG_SCALE = 3.0
-"""Pixels of a PNG per pixel of the SVG: 300 per inch at one column's width."""
 SIGNIFICANT_DIGITS = 8
 """Of a number in a chart, enough for the decimals shown of one below 10,000; tables have all."""
 LONGEST_LABEL = 20
@@ -49,7 +42,8 @@ _TEMPLATES = Environment(loader=FileSystemLoader(TEMPLATES / "charts"), undefine
 def system_points(systems: pl.DataFrame) -> pl.DataFrame:
     """Pair each system's mean rating with its mean score, for every aspect and metric.
 
-    `label` is the system's name as there is room for it beside a dot.
+    `label` is the system's name as there is room for it beside a dot: what tells systems apart is
+    mostly at the end.
     """
     ends = ["mean", "low", "high"]
     kept = systems.drop_nulls("mean").select("system_id", "kind", "name", *ends)
@@ -60,28 +54,9 @@ def system_points(systems: pl.DataFrame) -> pl.DataFrame:
         on="system_id",
         maintain_order="left_right",
     )
-    labels = short_names(points["system_id"].unique().to_list())
-    return points.with_columns(label=pl.col("system_id").replace(labels))
-
-
-def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Leave out of long names what all of them begin with, and the end of what is still long.
-
-    Examples
-    --------
-    >>> short_names(["our-organisation/base-v1", "our-organisation/large-v1"])
-    {'our-organisation/base-v1': 'base-v1', 'our-organisation/large-v1': 'large-v1'}
-    """
-    start = 0
-    if len(names) > 1 and max(map(len, names)) > LONGEST_LABEL:
-        pairs = zip(min(names), max(names), strict=False)  # what these share, all share
-        same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        start = len(re.sub(r"[^\W_]*$", "", same))
-    kept = {name: name[start:] or name for name in names}
-    return {
-        name: f"{short[: LONGEST_LABEL - 1]}…" if len(short) > LONGEST_LABEL else short
-        for name, short in kept.items()
-    }
+    name, end = pl.col("system_id"), pl.col("system_id").str.tail(LONGEST_LABEL - 1)
+    is_long = name.str.len_chars() > LONGEST_LABEL
+    return points.with_columns(label=pl.when(is_long).then(pl.format("…{}", end)).otherwise(name))
 
 
 def difference_cells(differences: pl.DataFrame) -> pl.DataFrame:
@@ -251,12 +226,11 @@ def printed_text(text: str) -> str:
     return printable.replace("\\", "\N{SET MINUS}")
 
 
-def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
-    """Draw a plot as SVG and as PNG; return their content by suffix."""
+def draw_svg(spec: Spec) -> bytes:
+    """Draw a chart."""
     import vl_convert
 
-    spec = plot if isinstance(plot, dict) else plot.to_dict()
-    vega = vl_convert.vegalite_to_vega(spec, vl_version=vega_lite_version())
+    vega = vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE)
     for each in spec.get("usermeta", {}).get("embedOptions", {}).get("patch", []):
         # As vegaEmbed does on a page; but placing names takes a canvas, and none is here.
         names = deepcopy(each["value"])
@@ -264,5 +238,4 @@ def draw_files(plot: Spec | alt.TopLevelMixin) -> dict[str, bytes]:
         names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}
         names["encode"]["update"] |= {"dx": {"value": 7}, "dy": {"value": -6}}
         vega["marks"].append(names)
-    svg = vl_convert.vega_to_svg(vega)
-    return {".svg": svg.encode(), ".png": vl_convert.svg_to_png(svg, scale=PNG_SCALE)}
+    return vl_convert.vega_to_svg(vega).encode()

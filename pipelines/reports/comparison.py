@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from pipelines.reports.numbers import UNDEFINED, p_value_text, range_text
-from pipelines.reports.sheet import Sheet, frame_of
-from pipelines.reports.tables import PaperTable
-from pipelines.reports.terminal import decimals, number, span
+from pipelines.reports.numbers import (
+    UNDEFINED,
+    decimals,
+    number,
+    p_value_text,
+    range_text,
+    span,
+)
+from pipelines.reports.tables import PaperTable, Sheet, frame_of
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 
@@ -123,7 +128,6 @@ def _table(result: ScoreComparison) -> PaperTable:
     ]
     n_left = 1 + len(systems)
     return PaperTable(
-        name="comparison",
         title="Comparison of scores",
         header=header,
         alignment="l" * n_left + "r" * (len(header) - n_left),

@@ -43,15 +43,16 @@ class ExplainedSystem:
 
     system_id: str
     explanation: Explanation
-    ratings: Mapping[str, float | None] = field(default_factory=dict)
-    """Mean over raters, by aspect."""
     recorded: float | None = None
     """The score in a scores folder, if there is one to compare with."""
+    ratings: Mapping[str, float | None] = field(default_factory=dict)
+    """Mean over raters, by aspect."""
 
 
 def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
     """Render the page of one document, which opens from disk: its systems, the best first."""
     ranked = sorted(systems, key=_by_score)
+    scores = [system.explanation.score for system in ranked]  # equal scores have one rank
     first = ranked[0].explanation
     highest = highest_cost([move for system in ranked for move in system.explanation.moves])
     return render_page(
@@ -67,8 +68,9 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
-            _system_view(system, highest) | {"number": k, "rank": _rank(system, ranked)}
-            for k, system in enumerate(ranked)
+            _system_view(system, highest)
+            | {"number": k, "rank": None if score is None else 1 + scores.index(score)}
+            for k, (system, score) in enumerate(zip(ranked, scores, strict=True))
         ],
         scale=_scale(highest),
         digits=SCORE_DIGITS,
@@ -87,13 +89,6 @@ def picture_of(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
 def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
     score = system.explanation.score
     return score is None, -(score or 0.0), system.system_id
-
-
-def _rank(system: ExplainedSystem, systems: Sequence[ExplainedSystem]) -> int | None:
-    """Return the place of a system by its score, the same for equal scores."""
-    score = system.explanation.score
-    scores = [each.explanation.score for each in systems]
-    return None if score is None else 1 + scores.index(score)
 
 
 def _scale(highest: float) -> list[dict[str, Any]]:
@@ -117,37 +112,36 @@ def _system_view(system: ExplainedSystem, highest: float) -> dict[str, Any]:
         "ratings": system.ratings,
         "plans": [_plan_view(explanation, k, highest) for k in range(len(explanation.moves))],
         "picture": Markup(explanation.svg(is_live=True)) if explanation.effects else "",
-        "effects": _effects_view(explanation),
-        "similarities": _similarities_view(explanation),
+        "names": {
+            (text.side, text.number): explanation.name_of(text)
+            for text in (explanation.candidate, *explanation.others)
+        },
         "conclusion": _conclusion(explanation),
     }
 
 
-def _similarities_view(explanation: Explanation) -> list[str]:
-    """Return the score against each text alone, of mover's similarities."""
-    shown = {moves.other.number for moves in explanation.moves}
-    texts = explanation.others[: len(explanation.similarities)]
-    return [
-        f"{explanation.name_of(text)}: {number_text(similarity, SCORE_DIGITS)}"
-        + (" (shown)" if text.number in shown else "")
-        for text, similarity in zip(texts, explanation.similarities, strict=True)
-    ]
-
-
 def _conclusion(explanation: Explanation) -> str:
     """Say how the scores of several plans become one, or which of several texts has one."""
-    n_others = len(explanation.others)
-    if len(explanation.moves) > 1:
-        return (
-            f"The score is the mean over {len(explanation.moves)} texts: "
-            f"{number_text(explanation.score, SCORE_DIGITS)}."
-        )
-    if n_others == 1 or not explanation.moves:
+    n_others, n_plans = len(explanation.others), len(explanation.moves)
+    if n_plans > 1:
+        score = number_text(explanation.score, SCORE_DIGITS)
+        said = f"The score is the mean over {n_plans} texts: {score}."
+    elif n_others == 1 or not n_plans:
         return ""
-    texts = f"{n_others} {explanation.others[0].side}s"
-    if sum(each is not None for each in explanation.similarities) == 1:  # best or mean
-        return f"Only one of {texts} could be compared."
-    return f"The best of {texts} counts."
+    else:
+        texts = f"{n_others} {explanation.others[0].side}s"
+        n_compared = sum(each is not None for each in explanation.similarities)
+        said = f"The best of {texts} counts."
+        if n_compared == 1:  # best or mean
+            said = f"Only one of {texts} could be compared."
+    shown = {moves.other.number for moves in explanation.moves}
+    texts_compared = explanation.others[: len(explanation.similarities)]
+    alone = (
+        f"{explanation.name_of(text)}: {number_text(similarity, SCORE_DIGITS)}"
+        + " (shown)" * (text.number in shown)
+        for text, similarity in zip(texts_compared, explanation.similarities, strict=True)
+    )
+    return f"{said} {'; '.join(alone)}."
 
 
 def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[str, Any]:
@@ -254,20 +248,3 @@ def _costliest(text: TextUnits, costs: Sequence[float], highest: float) -> list[
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
-
-
-def _effects_view(explanation: Explanation) -> list[dict[str, Any]]:
-    names = {
-        (text.side, text.number): explanation.name_of(text)
-        for text in (explanation.candidate, *explanation.others)
-    }
-    return [
-        {
-            "text": names[effect.side, effect.number],
-            "sentence": effect.unit.sentence + 1,
-            "words": effect.unit.text,
-            "score": effect.score,
-            "drop": effect.drop,
-        }
-        for effect in explanation.effects
-    ]

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: template, styles, scripts and charts in one file, no network.
+"""Self-contained HTML pages: template, styles, scripts and charts in one file; names of files.
 
 A page extends `templates/base.html` and names the style sheets and scripts it needs; they are
 files that are put into the page as they are. What a page shows is escaped by the templates. A
@@ -22,12 +22,17 @@ from pipelines.reports.numbers import count_text, interval_text, number_text, p_
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLE = "base.css"
+LONGEST_PART = 60
+"""Characters kept of a name in a file's."""
+VEGA_LITE = "6.4"
+"""The version that the charts are written in."""
+
+_HARMFUL = re.compile(r"[^A-Za-z0-9_+@-]+")
 
 
 def render_page(
     template: str,
     *,
-    folder: Path = TEMPLATES,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
     with_charts: bool = False,
@@ -35,17 +40,11 @@ def render_page(
 ) -> str:
     """Render a page that opens from disk.
 
-    The template and what it names are in `folder`; `base.html` is found from anywhere and
-    `base.css` comes first. `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
+    `base.css` comes first; `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
     escaped, and a name the template lacks is an error.
     """
-    environment = _environment(folder)
-
-    def read(name: str) -> str:
-        return environment.loader.get_source(environment, name)[0]  # type: ignore[union-attr]
-
-    inline_styles = [_inline(read(name), "style") for name in (BASE_STYLE, *styles)]
-    inline_scripts = [_inline(read(name), "script") for name in scripts]
+    inline_styles = [_inline(_read(name), "style") for name in (BASE_STYLE, *styles)]
+    inline_scripts = [_inline(_read(name), "script") for name in scripts]
     if with_charts:
         inline_scripts.insert(0, _inline(charts_bundle(), "script"))
     page = {
@@ -53,7 +52,7 @@ def render_page(
         "scripts": inline_scripts,
         "policy": _content_security_policy(inline_scripts),
     }
-    return environment.get_template(template).render(page=page, **context)
+    return _environment().get_template(template).render(page=page, **context)
 
 
 @functools.cache
@@ -61,21 +60,17 @@ def charts_bundle() -> str:
     """Return Vega, Vega-Lite and vegaEmbed as one script of about 0.9 MB, for `vegaEmbed`."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version()
-    )
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
 
 
-def vega_lite_version() -> str:
-    """Return the version whose charts altair writes, as vl-convert names it."""
-    import altair
-
-    return ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8")
 
 
-def _environment(folder: Path) -> Environment:
+@functools.cache
+def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader([folder, TEMPLATES]),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -91,13 +86,7 @@ def _environment(folder: Path) -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """Let the name of a metric break after its punctuation, and nowhere else.
-
-    Examples
-    --------
-    >>> str(breakable("reffree@news.fluency"))
-    'reffree@<wbr>news.<wbr>fluency'
-    """
+    """Let the name of a metric break after its punctuation, and nowhere else."""
     return Markup("<wbr>").join(re.split(r"(?<=[@:./])(?=\S)", text))
 
 
@@ -118,3 +107,24 @@ def _content_security_policy(scripts: Sequence[str]) -> str:
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+# Names of files, made of what users call things, which may be anything
+
+
+def file_stem(*parts: str) -> str:
+    """Make a file name without a suffix; different parts give different names.
+
+    The parts are joined by dots. What is not a harmless character becomes a dash, and then a hash
+    is added.
+    """
+    plain = [_HARMFUL.sub("-", part)[:LONGEST_PART] for part in parts]
+    if plain == list(parts):
+        return ".".join(plain)
+    key = "\x00".join(parts).encode("utf-8", "surrogateescape")
+    return ".".join([*plain, hashlib.sha256(key).hexdigest()[:8]])
+
+
+def explain_file(document_id: str, system_id: str, metric: str) -> str:
+    """Name the page that explains one score; other candidates and metrics have other names."""
+    return f"{file_stem(document_id, system_id, metric)}.html"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.reports.numbers import UNDEFINED, interval_text, number_text, p_value_text
-from pipelines.reports.sheet import Sheet, frame_of
-from pipelines.reports.tables import PaperTable
+from pipelines.reports.tables import PaperTable, Sheet, frame_of
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 
@@ -79,7 +78,6 @@ def preferences_sheet(result: Preferences) -> Sheet:
     header = ["criterion", "A", "B", "A wins", "B wins", "=", "% for B", interval]
     header += ["p", "p (Holm)", *of_items, "preferred"]
     table = PaperTable(
-        name="preferences",
         title="Preferences of judges",
         header=header,
         alignment="lll" + "r" * (len(header) - 3),

@@ -6,20 +6,18 @@ Of a large run a sample of its files is read; the means of all rows are in `run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
-from cluster.store import join, list_names, read_whole
-from pipelines.reports.file_names import explain_file
-from pipelines.reports.numbers import range_text
+from cluster.store import join, read_whole
+from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
-from pipelines.reports.terminal import decimals, number, span
-from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
+from pipelines.runs.manifest import SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural
@@ -37,26 +35,26 @@ CONFIDENCE = 0.95
 
 Means = dict[str, tuple[float, float, float, int]]
 """By system: mean, ends of its interval (NaN where there is none), documents."""
+_NO_MEAN = (np.nan, np.nan, np.nan, 0)
 
 
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
-    pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
+    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
     return render_page(
         "scores.html",
         styles=["scores.css"],
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
-        documents=_documents_text(means),
+        documents=f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}",
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
-        table=table,
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {"extremes": [_why(row, run.out, name, pages) for row in extremes(rows, name)]}
+            | {"extremes": list(_extremes(rows, name, run.out))}
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -65,7 +63,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         .head(N_REMARKS)
         .rows(),
         markdown=to_markdown(table),
-        latex=to_latex(table),
+        latex=to_latex(table, "scores"),
         version=version(),
     )
 
@@ -110,30 +108,26 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
 
 
 def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
-    """Lay the means of all rows out, with half the width of their intervals."""
+    """Lay out the means of all rows, with half the width of their intervals."""
     systems = sorted(run.means, key=natural)
-    columns = [[_means_cell(run, means, name, system) for system in systems] for name in means]
+    columns = []
+    for name, of_metric in means.items():
+        n_decimals = decimals(each[name] for each in run.means.values())
+        halves = [mean - low for mean, low, *_ in (of_metric.get(s, _NO_MEAN) for s in systems)]
+        columns.append(
+            [
+                number(run.means[system][name], n_decimals)
+                + ("" if np.isnan(half) else f" ± {number(half, n_decimals)}")
+                for system, half in zip(systems, halves, strict=True)
+            ]
+        )
     return PaperTable(
-        name="scores",
         title="Mean scores",
         caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
         header=["System", *means],
         alignment="l" + "r" * len(means),
         rows=[*zip([system or "(none)" for system in systems], *columns, strict=True)],
     )
-
-
-def _means_cell(run: ScoreRun, means: Mapping[str, Means], name: str, system: str) -> str:
-    n_decimals = decimals(each[name] for each in run.means.values())
-    shown = number(run.means[system][name], n_decimals)
-    mean, _, high, _ = means[name].get(system, (np.nan, np.nan, np.nan, 0))
-    return shown if np.isnan(high) else f"{shown} ± {number(high - mean, n_decimals)}"
-
-
-def _documents_text(means: Mapping[str, Means]) -> str:
-    """Say how many documents a mean is over."""
-    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
-    return f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}"
 
 
 def _metric_view(
@@ -180,38 +174,21 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
         counts, edges = np.histogram(values, bins=N_BINS)
     except ValueError:  # they differ in their last bits, too little for so many bins
         counts, edges = np.histogram(np.full_like(values, values[0]), bins=N_BINS)
-    return {
-        "heights": [round(100 * n / counts.max(), 1) for n in counts],
-        "counts": [int(n) for n in counts],
-        "low": number(float(edges[0]), n_decimals),
-        "high": number(float(edges[-1]), n_decimals),
-    }
+    low, high = (number(float(edge), n_decimals) for edge in edges[[0, -1]])
+    heights = [round(100 * n / counts.max(), 1) for n in counts]
+    return {"heights": heights, "counts": counts.tolist(), "low": low, "high": high}
 
 
-def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield the lowest and the highest rows: which `end`, `document`, `system` and `value`."""
+def _extremes(rows: pl.DataFrame, metric: str, out: str) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows, and the commands that explain those with ids."""
     kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
         for document, system, value in some.iter_rows():
-            yield {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
-
-
-def _why(row: Mapping[str, Any], out: str, metric: str, pages: Sequence[str]) -> dict[str, Any]:
-    """Add the page that explains a row, or the command that makes it, if the row has ids."""
-    document, system = row["document"], row["system"]
-    if document is None or system is None:
-        return {**row, "page": None, "command": None}
-    page = explain_file(document, system, metric)
-    if page in pages:
-        return {**row, "page": f"{EXPLAIN_FOLDER}/{page}", "command": None}
-    return {**row, "page": None, "command": explain_command(out, document, system, metric)}
-
-
-def explain_command(out: str, document: str, system: str, metric: str) -> str:
-    """Write the command that explains one score of a run."""
-    words: Sequence[str] = (
-        *("assay", "explain", "--scores", out, "--document", document, "--system", system),
-        *("--metric", metric, "--out", "page.html"),
-    )
-    return shlex.join(words)
+            row = {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
+            command = None
+            if document is not None and system is not None:
+                place = ("--document", document, "--system", system, "--metric", metric)
+                start = ("assay", "explain", "--scores", out)
+                command = shlex.join([*start, *place, "--out", "page.html"])
+            yield row | {"command": command}

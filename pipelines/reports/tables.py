@@ -1,18 +1,27 @@
-"""Tables for reports and papers, as Markdown and LaTeX (booktabs) of the same cells.
+"""Tables as Markdown and LaTeX, and sheets: with what is said above and below, in several formats.
 
-Text that comes from the data is escaped for the format it is written in.
+Text that comes from the data is escaped.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import polars as pl
 
-from pipelines.reports.numbers import MINUS, count_text, number_text
+from pipelines.reports.numbers import MINUS
+from pipelines.reports.terminal import table_blocks
+from sms.naming import counted
+from sms.signature import version
 
+SUFFIXES = (".csv", ".json", ".md")
+"""What a sheet can be written as."""
+MAX_ROWS = 60
+"""The text has no more; a file has them all."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{each: rf"\{each}" for each in "{}$&#_%"},
@@ -38,8 +47,6 @@ _BREAKS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 class PaperTable:
     """One table as it is shown."""
 
-    name: str
-    """Of its files, without a suffix."""
     title: str
     caption: str = ""
     """Counts, and what bold or a dash means."""
@@ -51,83 +58,100 @@ class PaperTable:
     """Row and column of the cells set in bold."""
 
 
-def table_of(frame: pl.DataFrame, headers: Mapping[str, str], **described: str) -> PaperTable:
-    """Show these columns of a frame: texts as they are, numbers with three decimals, counts."""
-    shown = frame.select(*headers)
-    return PaperTable(
-        header=[*headers.values()],
-        alignment="".join("l" if kind == pl.String else "r" for kind in shown.dtypes),
-        rows=[[*map(_cell, row)] for row in shown.iter_rows()],
-        **described,  # type: ignore[arg-type]
-    )
-
-
-def _cell(value: str | float | None) -> str:
-    if isinstance(value, float):
-        return number_text(value)
-    return value if isinstance(value, str) else count_text(value)
-
-
 def to_markdown(table: PaperTable) -> str:
     """Write the table without its title and caption."""
     rule = [":---" if side == "l" else "---:" for side in table.alignment]
-    lines = (map(escape_markdown, table.header), rule, *_rows(table, escape_markdown, "**{}**"))
+    header, *rows = _cells(table, escape_markdown, "**{}**")
+    lines = (header, rule, *rows)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def to_latex(table: PaperTable) -> str:
-    r"""Write a `table` environment; it needs `\usepackage{booktabs}`."""
-    header, *rows = (
-        f"{' & '.join(cells)} \\\\"
-        for cells in (
-            map(escape_latex, table.header),
-            *_rows(table, escape_latex, r"\textbf{{{}}}"),
-        )
+def to_latex(table: PaperTable, name: str) -> str:
+    r"""Write a `table` environment with this label; it needs `\usepackage{booktabs}`."""
+    cells = _cells(table, escape_latex, r"\textbf{{{}}}")
+    header, *rows = (f"{' & '.join(row)} \\\\\n" for row in cells)
+    return (
+        "\\begin{table}\n\\centering\n"  # noqa: RUF027  (LaTeX)
+        f"\\caption{{{escape_latex(f'{table.title}. {table.caption}'.strip())}}}\n"
+        f"\\label{{tab:{re.sub(r'[^a-z0-9]+', '-', name.lower())}}}\n"
+        f"\\begin{{tabular}}{{{table.alignment}}}\n"
+        f"\\toprule\n{header}\\midrule\n{''.join(rows)}\\bottomrule\n"
+        "\\end{tabular}\n\\end{table}\n"
     )
-    lines = [
-        r"\begin{table}",  # noqa: RUF027  (LaTeX)
-        r"\centering",
-        rf"\caption{{{escape_latex(f'{table.title}. {table.caption}'.strip())}}}",
-        rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', table.name.lower())}}}",
-        rf"\begin{{tabular}}{{{table.alignment}}}",
-        *(r"\toprule", header, r"\midrule", *rows, r"\bottomrule"),
-        r"\end{tabular}",
-        r"\end{table}",  # noqa: RUF027  (LaTeX)
-    ]
-    return "\n".join(lines) + "\n"
 
 
-def _rows(table: PaperTable, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+def _cells(table: PaperTable, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+    """Return header and rows as they are written."""
     return [
         [
             bold.format(escape(cell)) if (i, j) in table.bold else escape(cell)
             for j, cell in enumerate(row)
         ]
-        for i, row in enumerate(table.rows)
+        for i, row in enumerate([table.header, *table.rows], start=-1)
     ]
 
 
 def escape_latex(text: str) -> str:
-    r"""Write any text so that LaTeX prints it.
-
-    Examples
-    --------
-    >>> escape_latex("rouge_1 & 50%")
-    'rouge\\_1 \\& 50\\%'
-    """
+    """Write any text so that LaTeX prints it."""
     escaped = "".join(_LATEX.get(each, each) for each in _BREAKS.sub(" ", text))
     # After the end of a row these would be read as its arguments.
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
 def escape_markdown(text: str) -> str:
-    r"""Write any text so that Markdown shows it, inside a table too.
-
-    Examples
-    --------
-    >>> escape_markdown("a|b <script>")
-    'a\\|b &lt;script&gt;'
-    """
+    r"""Write any text so that Markdown shows it, inside a table too."""
     plain = _BREAKS.sub(" ", text)
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", plain)
+
+
+# Sheets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sheet:
+    """What a command has found, ready to be written."""
+
+    record: Any
+    """The result, a dataclass."""
+    frame: pl.DataFrame
+    """The cells with all digits."""
+    table: PaperTable
+    head: Sequence[str] = ()
+    foot: Sequence[str] = ()
+    codes: Sequence[str] = ()
+    """Signatures, for Markdown."""
+
+    def text(self, *, is_terminal: bool = False, width: int | None = None) -> str:
+        """Lay it out for people; a table that needs more characters than `width` gets more."""
+        rows = self.table.rows
+        table = table_blocks(
+            self.table.header,
+            rows[:MAX_ROWS],
+            n_left=self.table.alignment.count("l"),
+            is_terminal=is_terminal,
+            width=width,
+        )
+        if len(rows) > MAX_ROWS:
+            table += f"\nand {counted(len(rows) - MAX_ROWS, 'more row')}; `--out` writes all"
+        parts = ("\n".join(self.head), table, "\n".join(self.foot))
+        return "\n\n".join(part for part in parts if part)
+
+    def content(self, suffix: str) -> str:
+        """Write all rows for a file whose name ends with one of `SUFFIXES`."""
+        if suffix == ".csv":
+            return self.frame.write_csv()
+        if suffix == ".json":
+            values = {"version": version(), **asdict(self.record), "rows": self.frame.to_dicts()}
+            return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        lines = [f"- {escape_markdown(line)}\n" for line in (*self.head, *self.foot)]
+        lines += [f"- `{code}`\n" for code in self.codes]
+        return f"# {self.table.title}\n\n{to_markdown(self.table)}\n{''.join(lines)}"
+
+
+def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
+    """Turn records of one kind into a table, undefined numbers into nulls."""
+    names = [field.name for field in fields(rows[0]) if field.name != without]
+    cells = [{name: getattr(row, name) for name in names} for row in rows]
+    frame = pl.DataFrame(cells, infer_schema_length=None)
+    return frame.with_columns(pl.selectors.float().fill_nan(None))

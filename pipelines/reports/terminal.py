@@ -1,9 +1,8 @@
-"""Tables for a terminal, and numbers in them."""
+"""Tables for a terminal."""
 
 from __future__ import annotations
 
 import io
-import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -12,12 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.reports.numbers import UNDEFINED
-
 _PLAIN_WIDTH = 80
 _BETWEEN = 2  # characters between columns
 _WIDEST = 10_000
-_SHOWN_DIGITS = 4
 
 
 def table_text(
@@ -96,28 +92,3 @@ def wrapped(lines: Iterable[str], width: int | None) -> str:
         for paragraph in lines
         for line in paragraph.split("\n")
     )
-
-
-def decimals(means: Iterable[float]) -> int:
-    """Return the decimals that give the largest of a column its four digits, however small."""
-    largest = max((abs(mean) for mean in means if not math.isnan(mean)), default=0.0)
-    if largest == 0.0:
-        return _SHOWN_DIGITS
-    return min(max(_SHOWN_DIGITS - 1 - math.floor(math.log10(largest)), 1), 12)
-
-
-def number(mean: float, n_decimals: int) -> str:
-    """Write a number; an en dash for NaN, and no sign for what rounds to zero.
-
-    Examples
-    --------
-    >>> number(1234.5, 2), number(-0.00001, 3), number(math.nan, 3)
-    ('1,234.50', '0.000', '–')
-    """
-    return UNDEFINED if math.isnan(mean) else f"{mean:z,.{n_decimals}f}"
-
-
-def span(low: float, high: float, n_decimals: int) -> str:
-    """Write an interval in brackets; an en dash where it is undefined."""
-    ends = f"[{number(low, n_decimals)}, {number(high, n_decimals)}]"
-    return UNDEFINED if math.isnan(low) else ends

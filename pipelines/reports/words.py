@@ -18,13 +18,7 @@ SIGNIFICANCE = 0.05
 
 
 def lead_text(level: str, coefficient: str) -> str:
-    """Say what a level and a coefficient ask, and so why they come first.
-
-    Examples
-    --------
-    >>> lead_text("system", "kendall_b").partition("?")[0]
-    'System level asks: does a metric rank the systems as people do'
-    """
+    """Say what a level and a coefficient ask, and so why they come first."""
     why = _WORDS["reasons"].get(coefficient, "")
     return f"{LEVELS[level]} level asks: {_WORDS['questions'][level]} {why}".strip()
 
@@ -36,13 +30,7 @@ def in_order(values: Iterable[str], names: Mapping[str, str]) -> list[str]:
 
 
 def selection(raters: str, excluded_systems: Sequence[str]) -> str:
-    """Say whose ratings and which systems a number is made of.
-
-    Examples
-    --------
-    >>> selection("expert-*", []), selection("all", ["a", "b", "c", "d", "e"])
-    ('raters: expert-*', 'raters: all; without a, b, c and 2 more')
-    """
+    """Say whose ratings and which systems a number is made of."""
     if not excluded_systems:
         return f"raters: {raters}"
     named, n_others = excluded_systems[:MOST_NAMED], len(excluded_systems) - MOST_NAMED
@@ -50,24 +38,7 @@ def selection(raters: str, excluded_systems: Sequence[str]) -> str:
     return f"raters: {raters}; without {without}"
 
 
-def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop; names inside stay as they are.
-
-    Examples
-    --------
-    >>> sentence("raters: expert-A")
-    'Raters: expert-A.'
-    """
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def listed(names: Iterable[str]) -> str:
-    """Join names as in a sentence.
-
-    Examples
-    --------
-    >>> listed(["fluency"]), listed(["fluency", "relevance", "coherence"])
-    ('fluency', 'fluency, relevance and coherence')
-    """
+    """Join names as in a sentence."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

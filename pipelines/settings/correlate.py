@@ -57,7 +57,8 @@ class CorrelateSettings(Settings):
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     all_tables: Annotated[bool, "rare"] = False
-    """Also write every table as Parquet, CSV and LaTeX, and every plot as SVG and PNG."""
+    """Also write every table as Parquet and CSV, those of report.md as LaTeX, and
+    every plot as SVG."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after

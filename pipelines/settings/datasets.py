@@ -17,8 +17,6 @@ class ImportSettings(Settings):
     """Write the corpus, or the pairs, to this Parquet file."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Write the human ratings to this Parquet file."""
-    scores: Annotated[AnyPath | None, "FILE"] = None
-    """Write the metric scores that come with the data set to this Parquet file."""
     list: bool = False
     """List the data sets, one per line."""
 

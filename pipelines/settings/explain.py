@@ -44,8 +44,6 @@ class ExplainSettings(Settings):
     the same."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Show these human ratings with the scores."""
-    aspects: Annotated[Sequence[str], "rare"] = ()
-    """Aspects of the ratings to show. Default: all."""
     raters: Annotated[Sequence[str], "rare"] = ()
     """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
     pool."""

@@ -51,8 +51,7 @@ COMMANDS = {
         ["new/rated.parquet", "new/report/correlations.parquet", "new/scores/_SUCCESS"],
     ),
     "explain": (
-        "explain --scores @scores --document harbour-bridge --metric length --ratings @ratings.csv"
-        " --out @new.html",
+        "explain --scores @scores --document harbour-bridge --metric length --out @new.html",
         ["new.html"],
     ),
     "preferences": ("preferences @judgements.jsonl --out @new.md", ["new.md"]),
@@ -65,8 +64,8 @@ COMMANDS = {
         ["new.json"],
     ),
     "import": (
-        "import sacrerouge @exported --out @new.parquet --scores @new-scores.parquet",
-        ["new-scores.parquet", "new.parquet"],
+        "import summeval @summeval.jsonl --out @new.parquet --ratings @new-ratings.parquet",
+        ["new-ratings.parquet", "new.parquet"],
     ),
     "export": (
         "export sacrerouge @in/corpus.jsonl @scores --out @new",
@@ -129,13 +128,16 @@ def files(tmp_path_factory):
         for i in range(9)
     ]
     pl.DataFrame(judged).write_ndjson(folder / "judgements.jsonl")
+    aspects = dict.fromkeys(("coherence", "consistency", "fluency", "relevance"), 3)
+    annotations = {f"{pool}_annotations": [aspects] for pool in ("expert", "turker")}
+    texts = {"id": "d", "model_id": "a", "decoded": "Hot.", "references": ["Hot."]}
+    (folder / "summeval.jsonl").write_text(json.dumps(texts | annotations), encoding="utf-8")
 
     def do(text):
         words = [text.split()[0], *(word.replace("@", f"{folder}/") for word in text.split()[1:])]
         assert run(words) == 0
 
     do("score @in/corpus.jsonl --out @scores --metrics rouge1,length --local --quiet")
-    do("export sacrerouge @in/corpus.jsonl @scores --out @exported")
     do("preferences --make-sheet @in --systems good,vague --n 4 --out @sheet.csv")
     sheet = pl.read_csv(folder / "sheet.csv")
     filled = sheet.with_columns(pl.lit("left").alias(name) for name in ("focus", "overall"))

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from assay import compare
 from pipelines.reports.compare_page import render_comparison
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
-from pipelines.reports.sheet import MAX_ROWS
+from pipelines.reports.tables import MAX_ROWS
 from tests.rare import run
 
 
@@ -142,6 +143,21 @@ def test_command_writes_tables(write, tmp_path):
     assert "Two runs of the same systems" in text.read_text("utf-8")
 
 
+def test_page_shows_the_difference_of_each_document(write, tmp_path):
+    a = write("a.csv", {"<b>": {"sms": [1.0, 2.0, 9.0], "one": [1.0, None, None]}})
+    b = write("b.csv", {"<i>": {"sms": [5.0, 7.0, 1.0], "one": [2.0, 1.0, None]}})
+    out = tmp_path / "page.html"
+    assert run(["compare", a, b, "--out", str(out)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "<h1>A is significantly higher in 0, B in 0 of 1 comparison</h1>" in page
+    assert f"A: &lt;b&gt;, {a}" in page
+    assert '<td data-label="mean A">4.000</td>' in page
+    shown = re.findall(r"<bdi>(d\d+)</bdi></th><td>(.*?)</td>", page)
+    assert shown[:3] == [("d002", "8.0000"), ("d000", "-4.0000"), ("d001", "-5.0000")]
+    assert re.findall(r'<i style="--h:(.*?)"', page)[:3] == ["100.0", "-50.0", "-62.5"]
+    assert "Undefined: one, &lt;b&gt;, &lt;i&gt;: needs at least 2 documents, got 1" in page
+
+
 def test_text_is_cut_and_says_what_is_undefined_and_known(compared):
     names = [f"m{i:02d}" for i in range(MAX_ROWS)]
     a = {name: [1.0, 2.0] for name in names} | {"m00": [1.0, None], "sms": [0.5, 0.5000001]}
@@ -169,7 +185,7 @@ def test_what_could_not_be_tested_is_not_called_insignificant(compared):
     untested = render_comparison(compared(a, b, metrics=["one"]))
     assert "<h1>No difference could be tested: needs at least 2 documents, got 1</h1>" in untested
     both = compared(a, b)
-    said = "No significant difference in 1 metric (1 could not be tested)"
+    said = "A is significantly higher in 0, B in 0 of 1 comparison"
     assert said in render_comparison(both)
     foot = comparison_sheet(both).text()
     assert "Holm over 1 test;" in foot

@@ -15,6 +15,30 @@ PHONE = {"width": 360, "height": 740}
 COSTS = """() => [...document.querySelectorAll('.flows tbody tr')].map((row) =>
   Number(row.cells[3].querySelector('data').value))"""
 
+# The lowest contrast of some elements with what lies behind them (WCAG 2.2, 1.4.3).
+CONTRAST = """(selector) => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const blend = (colours) => {
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const luminance = (rgb) => rgb
+    .map((value) => value / 255)
+    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, k) => sum + value * [0.2126, 0.7152, 0.0722][k], 0);
+  return Math.min(...[...document.querySelectorAll(selector)].map((element) => {
+    const behind = [];
+    for (let each = element; each; each = each.parentElement) {
+      behind.unshift(getComputedStyle(each).backgroundColor);
+    }
+    const back = luminance(blend(behind));
+    const style = getComputedStyle(element);
+    const own = element.localName === 'text' ? style.fill : style.color;
+    const front = luminance(blend([...behind, own]));
+    return (Math.max(back, front) + 0.05) / (Math.min(back, front) + 0.05);
+  }));
+}"""
+
 
 @pytest.fixture(scope="module")
 def render(tmp_path_factory):
@@ -102,11 +126,8 @@ def test_click_holds_until_escape(opened):
 
 
 def test_keyboard_reaches_words_and_moves_by_the_lists(opened):
-    for button in (
-        opened.locator(".units button").first,
-        opened.locator(".flows tbody button").first,
-    ):
-        button.focus()
+    for where in (".units button", ".flows tbody button"):
+        opened.locator(where).first.focus()
         assert opened.locator(".picture .is-active").count() > 0
         assert "adds" in opened.locator(".readout").text_content()
 
@@ -205,31 +226,6 @@ def test_text_meets_contrast_in_both_schemes(browser, address):
         for selector in (".picture text[data-p]", ".picture text[data-why]", ".muted"):
             assert tab.evaluate(CONTRAST, selector) >= 4.5, (scheme, selector)
         context.close()
-
-
-# The lowest contrast of some elements with what lies behind them (WCAG 2.2, 1.4.3).
-CONTRAST = """(selector) => {
-  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  const blend = (colours) => {
-    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const luminance = (rgb) => rgb
-    .map((value) => value / 255)
-    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, value, k) => sum + value * [0.2126, 0.7152, 0.0722][k], 0);
-  return Math.min(...[...document.querySelectorAll(selector)].map((element) => {
-    const behind = [];
-    for (let each = element; each; each = each.parentElement) {
-      behind.unshift(getComputedStyle(each).backgroundColor);
-    }
-    const back = luminance(blend(behind));
-    const style = getComputedStyle(element);
-    const own = element.localName === 'text' ? style.fill : style.color;
-    const front = luminance(blend([...behind, own]));
-    return (Math.max(back, front) + 0.05) / (Math.min(back, front) + 0.05);
-  }));
-}"""
 
 
 def test_long_text_shows_the_sentences_that_matter(page, render):

@@ -18,7 +18,6 @@ class Imported:
 
     corpus: pl.DataFrame
     ratings: pl.DataFrame | None
-    scores: pl.DataFrame | None
     said: str
 
     def row(self, system_id, document_id=None):
@@ -32,20 +31,16 @@ def importing(tmp_path, capsys):
     """Import files and return what was written; each call has its own outputs."""
     numbers = itertools.count()
 
-    def call(name, *paths, ratings=False, scores=False):
+    def call(name, *paths, ratings=False):
         folder = tmp_path / f"out{next(numbers)}"
         outs = {"--out": folder / "corpus.parquet"}
         outs |= {"--ratings": folder / "ratings.parquet"} if ratings else {}
-        outs |= {"--scores": folder / "scores.parquet"} if scores else {}
         options = [str(part) for pair in outs.items() for part in pair]
         status = run(["import", name, *map(str, paths), *options])
         said = capsys.readouterr()
         assert (status, said.err) == (0, "")
-        frames = [
-            pl.read_parquet(outs[option]) if option in outs else None
-            for option in ("--out", "--ratings", "--scores")
-        ]
-        return Imported(*frames, said.out)
+        frames = [pl.read_parquet(path) for path in outs.values()]
+        return Imported(frames[0], frames[1] if ratings else None, said.out)
 
     return call
 

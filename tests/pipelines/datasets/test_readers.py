@@ -8,11 +8,10 @@ import pytest
 
 # Pairs
 
+
 STORY = """A ship sank off Ald Point on Monday
 
-All nine sailors were saved by the harbour's old tug, its captain said.
-
-\u201cWe were lucky\u201d
+Its captain said: \u201cWe were lucky\u201d
 
 @highlight
 
@@ -24,20 +23,20 @@ NEW: All nine sailors saved!
 """
 
 
-def test_stories_of_a_folder_by_hand(importing, write):
-    path = write("stories/0a1b.story", STORY)
-    write("stories/README", "not a story")
-    write("stories/._0a1b.story", b"\x00\x05\x16\x07")
-    # A file that is reached by several of the paths is read once.
+def test_stories_by_hand(importing, write):
+    found = importing("cnn-dailymail", write("stories/0a1b.story", STORY).parent).corpus
+    article = "A ship sank off Ald Point on Monday . Its captain said: \u201cWe were lucky\u201d"
+    highlights = "Ship sinks off Ald Point .\nNEW: All nine sailors saved!"
+    assert found.rows() == [("0a1b", article, highlights)]
+
+
+def test_files_of_a_folder_are_read_once(importing, write):
+    row = {"id": "1", "article": "A ship sank.", "highlights": "Ship sinks."}
+    path = write("cnn/train.jsonl", [row])
+    write("cnn/README", "of another kind")
+    write("cnn/._train.jsonl", b"\x00\x05\x16\x07")
     found = importing("cnn-dailymail", path, path.parent, path.parent.parent).corpus
-    assert found.rows(named=True) == [
-        {
-            "document_id": "0a1b",
-            "source": "A ship sank off Ald Point on Monday . All nine sailors were saved by the "
-            "harbour's old tug, its captain said. \u201cWe were lucky\u201d",
-            "reference": "Ship sinks off Ald Point .\nNEW: All nine sailors saved!",
-        }
-    ]
+    assert found.rows() == [("1", "A ship sank.", "Ship sinks.")]
 
 
 def test_hub_columns_of_cnn_dailymail_keep_their_order(importing, tmp_path):
@@ -61,7 +60,7 @@ NEWSROOM = {
 }
 
 
-@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.dataset"])
+@pytest.mark.parametrize("name", ["test.jsonl", "test.dataset"])
 def test_newsroom_lines(importing, write, name):
     found = importing("newsroom", write(name, [NEWSROOM, NEWSROOM | {"summary": None}]))
     expected = (NEWSROOM["archive"], NEWSROOM["text"], NEWSROOM["summary"])
@@ -70,15 +69,11 @@ def test_newsroom_lines(importing, write, name):
 
 
 def test_bigpatent_files_in_folders(importing, write):
-    for kind, numbers in (("d", (1, 2)), ("f", (3,))):
-        patents = [
-            {"publication_number": f"US-{i}-A", "abstract": f"pump {i} .", "description": "a b"}
-            for i in numbers
-        ]
-        folder = write(f"train/{kind}/0.gz", patents).parent.parent
+    for kind, i in (("d", 1), ("f", 3)):
+        patent = {"publication_number": f"US-{i}", "abstract": "pump .", "description": "a b"}
+        folder = write(f"train/{kind}/0.gz", [patent]).parent.parent
     found = importing("bigpatent", folder).corpus
-    assert found["document_id"].to_list() == ["US-1-A", "US-2-A", "US-3-A"]
-    assert found.row(2) == ("US-3-A", "a b", "pump 3 .")
+    assert found.rows() == [("US-1", "a b", "pump ."), ("US-3", "a b", "pump .")]
 
 
 # Newsroom's human evaluation
@@ -197,31 +192,6 @@ def test_candidate_that_is_there_twice_is_kept_once(importing, write):
     assert "Left out: 1, texts that are there twice." in found.said
     assert "Left out: 2, texts that differ from those the candidate already had" in found.said
     assert "Left out: 9, ratings that are there twice." in found.said
-
-
-@pytest.mark.data
-def test_summeval_written_in_its_format_comes_back(importing, write, data_dir):
-    corpus = pl.read_parquet(data_dir / "summeval.parquet").head(40)
-    ratings = pl.read_parquet(data_dir / "summeval_ratings.parquet")
-    aspects = ["coherence", "consistency", "fluency", "relevance"]
-    lines = []
-    for row in corpus.iter_rows(named=True):
-        own = ratings.filter(document_id=row["document_id"], system_id=row["system_id"])
-        pools = {
-            f"{pool}_annotations": own.sort("rater")
-            .filter(pl.col("rater").str.starts_with(pool))
-            .select(aspects)
-            .to_dicts()
-            for pool in ("expert", "turker")
-        }
-        names = {"id": "document_id", "model_id": "system_id", "decoded": "candidate"}
-        names |= {"text": "source", "references": "references"}
-        lines.append({theirs: row[ours] for theirs, ours in names.items()} | pools)
-    found = importing("summeval", write("annotations.jsonl", lines), ratings=True)
-    assert found.corpus["candidate"].to_list() == corpus["candidate"].to_list()
-    expected = ratings.join(corpus, on=["document_id", "system_id"], how="semi")
-    by = ["document_id", "system_id", "rater"]
-    assert found.ratings.sort(by).rows() == expected.select(found.ratings.columns).sort(by).rows()
 
 
 # ASAP

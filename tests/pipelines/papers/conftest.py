@@ -1,6 +1,5 @@
 """Small made-up data sets, and tiny weights."""
 
-import csv
 import json
 
 import numpy as np
@@ -43,13 +42,8 @@ class Writer:
 
     # Data sets
 
-    def table(self, name, rows, ratings):
-        """Write a corpus and its ratings, as `assay import` would."""
-        pl.DataFrame(rows).write_parquet(self.root / f"{name}.parquet")
-        pl.DataFrame(ratings).write_parquet(self.root / f"{name}_ratings.parquet")
-
     def judged(self, name, documents, systems, rate, people=()):
-        """Write summaries of systems and people, with the ratings that `rate` gives each."""
+        """Write summaries of systems and people, and the ratings that `rate` gives each."""
         rows, ratings = [], []
         for document in documents:
             written = {person: self.text(3) for person in people or ["reference"]}
@@ -61,7 +55,8 @@ class Writer:
                 texts = {"candidate": candidate, "references": references or None, "source": source}
                 rows.append(key | texts)
                 ratings += [key | values for values in rate(*key.values())]
-        self.table(name, rows, ratings)
+        pl.DataFrame(rows).write_parquet(self.root / f"{name}.parquet")
+        pl.DataFrame(ratings).write_parquet(self.root / f"{name}_ratings.parquet")
 
     def chaganty2018(self):
         def rate(document, system):
@@ -81,45 +76,36 @@ class Writer:
         self.file("asap-sas/train_rel_2.tsv", "\n".join(lines) + "\n")
         self.file("asap-sas/sample.txt", self.text(6))
 
-    def duc(self, year, systems):
+    def duc(self, *years):
+        systems = {2001: ("1", "A1", "B2", "C3", "D4")}
+        systems[2002] = ("1", "15", "16", "18", "19", "17", "30")
         documents = [f"d061.P.AP88{j:04d}-0016" for j in range(4)]
-        self.judged(f"duc{year}", documents, systems, lambda *_: [{"coverage": self.rng.random()}])
-
-    def duc2001(self):
-        self.duc(2001, ("1", "A1", "B2", "C3", "D4"))
-
-    def duc2002(self):
-        self.duc(2002, ("1", "15", "16", "18", "19", "17", "30"))
+        for year in years:
+            self.judged(f"duc{year}", documents, systems[year], self.rated("coverage"))
 
     def tac2010(self):
-        def rate(*_):
-            values = {"pyramid_jackknife": self.rng.random()}
-            return [
-                values
-                | {a: int(self.rng.integers(1, 6)) for a in ("linguistic_quality", "overall")}
-            ]
-
+        rate = self.rated("pyramid_jackknife", "linguistic_quality", "overall")
         documents = [f"D10{i:02d}-A" for i in range(4)]
         self.judged("tac2010", documents, "12345", rate, ["human-B", "human-C"])
 
+    def rated(self, *aspects):
+        """Rate everything once, at random."""
+        return lambda *_key: [{aspect: self.rng.random() for aspect in aspects}]
+
     def newsroom_human(self, n_documents=4):
-        path = self.root / "newsroom-human" / "newsroom-human-eval.csv"
-        path.parent.mkdir()
         aspects = ("Coherence", "Fluency", "Informativeness", "Relevance")
-        test = []
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream)
-            columns = ["ArticleID", "System", "ArticleText", "SystemSummary", "ArticleTitle"]
-            rows.writerow([*columns, *(f"{aspect}Rating" for aspect in aspects)])
-            for j in range(n_documents):
-                article, title, reference = self.text(6), f"Title {j}", self.text(2)
-                test.append({"title": title, "summary": reference, "text": article, "url": "u"})
-                for system in ("lede3", "textrank", "fragments", "abstractive", "pointer_n"):
-                    n_shared = int(self.rng.integers(2, 10))
-                    summary = " ".join([*reference.split()[:n_shared], self.text(1)])
-                    for _ in range(3):
-                        given = self.rng.integers(1, 6, size=4).tolist()
-                        rows.writerow([j, system, article, summary, title, *given])
+        test, rows = [], []
+        for j in range(n_documents):
+            article, title, reference = self.text(6), f"Title {j}", self.text(2)
+            test.append({"title": title, "summary": reference, "text": article, "url": "u"})
+            for system in ("lede3", "textrank", "fragments", "abstractive", "pointer_n"):
+                n_shared = int(self.rng.integers(2, 10))
+                summary = " ".join([*reference.split()[:n_shared], self.text(1)])
+                texts = {"ArticleText": article, "SystemSummary": summary, "ArticleTitle": title}
+                for _ in range(3):
+                    given = {f"{a}Rating": int(self.rng.integers(1, 6)) for a in aspects}
+                    rows.append({"ArticleID": j, "System": system} | texts | given)
+        self.file("newsroom-human/newsroom-human-eval.csv", pl.DataFrame(rows).write_csv())
         self.file("newsroom-human/test.jsonl", test)
 
     def pairs(self, n=40):

@@ -1,4 +1,4 @@
-"""Tables and figures that need judged summaries, made from small files in the true formats."""
+"""Tables that need judged summaries, made from small files in the true formats."""
 
 import json
 
@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.papers.printed import printed_table
+from pipelines.papers.table import printed_table
 from sms import score_texts
 
 KEYS = ["document_id", "system_id"]
@@ -27,7 +27,7 @@ def judged(writer, name):
     return corpus.join(means, on=KEYS, maintain_order="left")
 
 
-def test_clark_table_1_obeys_its_laws(made):
+def test_clark_tables_1_and_3_score_the_printed_texts(made):
     found = filled(made("clark2019-table1"))
     human, order, repeated = "Human summary", "Word order", "Repetition"
     for metric in ("WMS", "SMS", "S+WMS"):
@@ -40,15 +40,12 @@ def test_clark_table_1_obeys_its_laws(made):
         printed = printed_table("clark2019-table1").column("ROUGE-L")[row,]
         assert found[row, "ROUGE-L"] == pytest.approx(printed, abs=3)
 
-    without_weights = made("clark2019-table1", encoders={})
-    assert {column for _, column in without_weights.ours} == {"ROUGE-L"}
-    assert [text.split(" (")[0] for text in without_weights.missing] == ["weights GloVe"]
-
-
-def test_clark_table_3_scores_the_printed_texts(made):
     found = filled(made("clark2019-table3"))
     assert found["Sample #2", "ROUGE-L"] > found["Sample #1", "ROUGE-L"]
     assert len(found) == 8
+    without_weights = made("clark2019-table1", encoders={})
+    assert {column for _, column in without_weights.ours} == {"ROUGE-L"}
+    assert [text.split(" (")[0] for text in without_weights.missing] == ["weights GloVe"]
 
 
 def test_clark_table_2_by_hand(made, writer, vectors):
@@ -84,16 +81,11 @@ def test_clark_table_2_with_one_data_set_and_one_encoder(made, writer, vectors):
     )
 
 
-def test_clark_footnotes_and_figure(made, writer):
+def test_clark_footnotes(made, writer):
     writer.chaganty2018()
     found = filled(made("clark2019-footnotes"))
     assert set(found) == {(m, "Summaries") for m in ("SMS", "S+WMS", "WMS")}
     assert all(0 < p <= 0.5 for p in found.values())
-    figure = made("clark2019-figure3")
-    assert [each.name for each in figure.figures] == ["clark2019-figure3-summaries"]
-    out = writer.root.parent / "out"
-    assert (out / "clark2019-figure3-summaries.svg").read_text().startswith("<svg")
-    assert "clark2019-figure3-summaries.svg" in (out / "clark2019-figure3.md").read_text()
 
 
 def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
@@ -128,8 +120,7 @@ def test_clark_table_7_by_hand(made, writer):
 
 
 def test_sun_table_1_by_hand(made, writer, vectors):
-    writer.duc2001()
-    writer.duc2002()
+    writer.duc(2001, 2002)
     result = made("sun2019-table1")
     assert result.frame()["difference"].count() == 88
     assert result.notes == [  # without systems 17 and 30
@@ -147,19 +138,15 @@ def test_sun_table_1_by_hand(made, writer, vectors):
     means = scored.group_by("system_id").agg(pl.col("x", "y").mean())
     expected = stats.pearsonr(means["x"], means["y"]).statistic
     assert filled(result)["enc-2", "DUC2002 P(doc)"] == pytest.approx(expected, abs=1e-9)
-
-
-def test_sun_average_needs_all_encoders(made, writer, vectors):
-    writer.duc2001()
-    result = made("sun2019-table1", encoders={"avg": f"glove:{vectors}"})
-    rows = {row for (row,), _ in result.ours}
+    alone = made("sun2019-table1", encoders={"avg": f"glove:{vectors}"})
+    rows = {row for (row,), _ in alone.ours}
     assert "avg" in rows
-    assert "enc-avg" not in rows
-    assert sum("weights" in text for text in result.missing) == 6
+    assert "enc-avg" not in rows  # needs all encoders
+    assert sum("weights" in text for text in alone.missing) == 6
 
 
 def test_sun_table_2_by_hand(made, writer):
-    writer.duc2001()
+    writer.duc(2001)
     found = {row: value for (row, _), value in filled(made("sun2019-table2")).items()}
     assert found["# of systems"] == 5
     assert found["Avg. document length"] == 40
@@ -181,21 +168,9 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
     from_print = made("sun2019-table4")
     assert filled(from_print)["enc-2", "P(ref)"] == pytest.approx(6.667, abs=0.001)
     assert len(from_print.missing) == 3
-    writer.duc2001()
-    writer.duc2002()
+    writer.duc(2001, 2002)
     writer.newsroom_human()
     result = made("sun2019-table4")
     assert (result.frame()["difference"].count(), result.missing) == (40, [])
     assert all(1 <= rank <= 10 for rank in filled(result).values())
     assert filled(result) != filled(from_print)
-
-
-def test_sun_figures(made, writer, monkeypatch):
-    monkeypatch.setattr("pipelines.reports.charts.draw_files", lambda _chart: {})
-    writer.duc2001()
-    assert [f.name for f in made("sun2019-figure1").figures] == ["sun2019-figure1-duc2001"]
-    (figure,) = made("sun2019-figure2").figures
-    assert figure.frame["source_tokens"].unique().to_list() == [None, 400, 750]
-    (figure,) = made("sun2019-figure3").figures
-    assert set(figure.frame["system_id"]) == {"1", "A1", "B2", "C3", "D4"}
-    assert set(figure.frame["metric"]) >= {"enc-avg", "R1-F", "ELMo-m"}

@@ -12,41 +12,43 @@ COEFFICIENTS = ["pearson", "kendall_b"]
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(3)> & \u202e"
 P_BEST = {"rouge_L": 0.4321, "<script>alert(1)</script>": 0.0123, "length": 0.0002}
 UNDEFINED_REASON = "scores are constant in every document"
+PLACES = [*product(ASPECTS, LEVELS, COEFFICIENTS)]
+COUNTS = {"n_systems": 4, "n_documents": 1234}
 
 
 def value_of(metric, aspect, level, coefficient):
     """A different number for every row; None where the metric is undefined."""
     if (metric, level) == ("length", "summary"):
         return None
-    places = (
-        METRICS.index(metric),
-        ASPECTS.index(aspect),
-        LEVELS.index(level),
-        COEFFICIENTS.index(coefficient),
-    )
-    m, a, lv, c = places
+    m, a = METRICS.index(metric), ASPECTS.index(aspect)
+    lv, c = LEVELS.index(level), COEFFICIENTS.index(coefficient)
     return 0.81234567 - 0.31 * m - 0.0217 * a - 0.101 * lv - 0.0531 * c
 
 
+def around(value, below, above):
+    """The value and its interval."""
+    if value is None:
+        return dict.fromkeys(("low", "high"))
+    return {"low": value - below, "high": value + above}
+
+
+def keyed(aspect, level, coefficient):
+    return {"aspect": aspect, "level": level, "coefficient": coefficient}
+
+
 def correlation_rows():
-    for aspect, level, coefficient, metric in product(ASPECTS, LEVELS, COEFFICIENTS, METRICS):
-        value = value_of(metric, aspect, level, coefficient)
+    for place, metric in product(PLACES, METRICS):
+        value = value_of(metric, *place)
         is_defined = value is not None
         yield {
-            "aspect": aspect,
+            **keyed(*place),
+            **around(value, 0.1234, 0.0987),
+            **COUNTS,
             "metric": metric,
-            "level": level,
-            "coefficient": coefficient,
             "value": value,
-            "low": value - 0.1234 if is_defined else None,
-            "high": value + 0.0987 if is_defined else None,
             "interval": "bootstrap-both" if is_defined else None,
             "p_value": 0.0004 if metric == "sms" else 0.0321,
-            "n_systems": 4,
-            "n_documents": 1234,
-            "n_cells": 4936,
-            "n_missing": 7,
-            "n_skipped": 3 if level == "summary" else 0,
+            **{"n_cells": 4936, "n_missing": 7, "n_skipped": 3 if place[1] == "summary" else 0},
             "n_undefined": 13,
             "raters": "expert-*",
             "reason": None if is_defined else UNDEFINED_REASON,
@@ -58,48 +60,33 @@ def correlation_rows():
 
 
 def difference_rows():
-    for aspect, level, coefficient in product(ASPECTS, LEVELS, COEFFICIENTS):
-        for a, b in combinations(METRICS, 2):
-            value_a, value_b = (value_of(each, aspect, level, coefficient) for each in (a, b))
-            is_defined = value_a is not None and value_b is not None
-            difference = value_a - value_b if is_defined else None
-            row = {
-                "aspect": aspect,
-                "level": level,
-                "coefficient": coefficient,
-                "metric_a": a,
-                "metric_b": b,
-                "value_a": value_a,
-                "value_b": value_b,
-                "difference": difference,
-                "low": difference - 0.1 if is_defined else None,
-                "high": difference + 0.1 if is_defined else None,
-                "test": "perm-both",
-                "against": "all",
-                "p_value": 0.004 if is_defined else None,
-                "p_holm": 0.024 if is_defined else None,
-                "n_systems": 4,
-                "n_documents": 1234,
-                "reason": None if is_defined else f"{b}: {UNDEFINED_REASON}",
-            }
-            yield row
-            if b == "length":
-                yield {**row, "against": "length"}
-            if (level, coefficient) == ("system", "pearson"):
-                yield {**row, "test": "williams", "statistic": 1.5, "p_holm": 0.5}
+    for place, (a, b) in product(PLACES, combinations(METRICS, 2)):
+        value_a, value_b = (value_of(each, *place) for each in (a, b))
+        is_defined = value_b is not None
+        difference = value_a - value_b if is_defined else None
+        p_values = {"p_value": 0.004, "p_holm": 0.024}
+        row = {
+            **keyed(*place),
+            **around(difference, 0.1, 0.1),
+            **(p_values if is_defined else dict.fromkeys(p_values)),
+            **COUNTS,
+            **{"metric_a": a, "metric_b": b, "value_a": value_a, "value_b": value_b},
+            **{"difference": difference, "test": "perm-both", "against": "all"},
+            "reason": None if is_defined else f"{b}: {UNDEFINED_REASON}",
+        }
+        yield row
+        if b == "length":
+            yield {**row, "against": "length"}
+        if place[1:] == ("system", "pearson"):
+            yield {**row, "test": "williams", "statistic": 1.5, "p_holm": 0.5}
 
 
 def rater_rows():
+    common = {"pool": "expert-*", "n_raters": 3, "n_units": 4936, "n_missing": 2}
     for aspect in ASPECTS:
-        common = {"aspect": aspect, "pool": "expert-*", "n_raters": 3, "n_units": 4936}
-        yield {**common, "statistic": "krippendorff_alpha_ordinal", "value": 0.4567, "n_missing": 2}
-        yield {
-            **common,
-            "statistic": "leave_one_out_pearson",
-            "level": "system",
-            "value": 0.9123,
-            "n_missing": 2,
-        }
+        yield {**common, "aspect": aspect, "statistic": "krippendorff_alpha_ordinal", "value": 0.45}
+        of_one = {"statistic": "leave_one_out_pearson", "level": "system", "value": 0.9123}
+        yield {**common, "aspect": aspect, **of_one}
 
 
 def system_rows():
@@ -107,62 +94,31 @@ def system_rows():
         for kind, names in (("rating", ASPECTS), ("metric", METRICS)):
             for j, name in enumerate(names):
                 mean = 3.0 + 0.25 * i + 0.01 * j
-                yield {
-                    "system_id": system,
-                    "name": name,
-                    "kind": kind,
-                    "mean": mean,
-                    "low": mean - 0.2,
-                    "high": mean + 0.2,
-                    "n_documents": 1234,
-                }
+                row = {"system_id": system, "name": name, "kind": kind, "mean": mean}
+                yield {**row, **around(mean, 0.2, 0.2), "n_documents": 1234}
 
 
 def sample_size_rows():
     for aspect, metric, n_documents in product(ASPECTS, METRICS, (2, 20, 100)):
         mean = value_of(metric, aspect, "system", "pearson") - 1.0 / n_documents
-        yield {
-            "aspect": aspect,
-            "metric": metric,
-            "level": "system",
-            "coefficient": "pearson",
-            "n_documents": n_documents,
-            "mean": mean,
-            "low": mean - 0.1,
-            "high": mean + 0.1,
-            "n_draws": 50,
-            "n_undefined": 0,
-        }
+        row = {**keyed(aspect, "system", "pearson"), "metric": metric, "n_documents": n_documents}
+        yield {**row, "mean": mean, **around(mean, 0.1, 0.1), "n_draws": 50, "n_undefined": 0}
 
 
 def disagreement_rows():
     for aspect, metric in product(ASPECTS, METRICS):
         yield {
-            "aspect": aspect,
-            "metric": metric,
-            "document_id": "doc/1",
-            "system_id": SYSTEMS[3],
-            "score": 0.5,
-            "rating": 2.25,
-            "score_rank": 1.0,
-            "rating_rank": 0.25,
-            "gap": 0.75,
+            **{"aspect": aspect, "metric": metric, "document_id": "doc/1", "system_id": SYSTEMS[3]},
+            **{"score": 0.5, "rating": 2.25, "score_rank": 1.0, "rating_rank": 0.25, "gap": 0.75},
         }
 
 
 def power_rows():
     for aspect, metric in product(ASPECTS, METRICS):
-        yield {
-            "aspect": aspect,
-            "metric": metric,
-            "value": value_of(metric, aspect, "system", "pearson"),
-            "n_systems": 4,
-            "n_documents": 1234,
-            "systems_for_correlation": 29,
-            "limit": 0.7654,
-            "documents_for_correlation": None,
-            "reason": "no number of documents brings it that close",
-        }
+        row = {"aspect": aspect, "metric": metric, **COUNTS, "limit": 0.7654}
+        row |= {"systems_for_correlation": 29, "documents_for_correlation": None}
+        row["reason"] = "no number of documents brings it that close"
+        yield {**row, "value": value_of(metric, aspect, "system", "pearson")}
 
 
 def make_result():

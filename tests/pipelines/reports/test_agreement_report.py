@@ -6,12 +6,20 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 
-from pipelines.reports.agreement_report import render_report, write_report
-from pipelines.reports.file_names import file_stem
+from pipelines.reports.agreement_report import grids, render_report, report_view, write_report
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from pipelines.reports.pages import file_stem
 from pipelines.reports.verdict import AspectVerdict, Verdict, verdict_of
 from pipelines.tables.records import TABLES
-from tests.pipelines.reports.made_up import ASPECTS, COEFFICIENTS, LEVELS, SYSTEMS, UNDEFINED_REASON
+from tests.pipelines.reports.made_up import (
+    ASPECTS,
+    COEFFICIENTS,
+    LEVELS,
+    METRICS,
+    SYSTEMS,
+    UNDEFINED_REASON,
+    value_of,
+)
 
 PLOTTED = {
     "correlations": LEVELS,
@@ -52,7 +60,7 @@ class Tables(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(result, tmp_path_factory):
+def page(result):
     return render_report(result)
 
 
@@ -91,33 +99,32 @@ def test_every_number_of_the_page_is_the_record(page, parsed, result):
         assert counts[1:] == [p_value_text(row["p_value"]), *shown]
 
 
-def test_undefined_marked_with_its_reason(parsed):
+def test_best_metric_first_and_undefined_last_with_its_reason(parsed):
+    rows = parsed.rows["Correlations, relevance: Pearson r, system level"]
+    names = ["sms", "rouge_L", "<script>alert(1)</script>", "length baseline"]
+    assert [row[0] for row in rows[1:]] == names
+    sorted_columns = {each.get("aria-sort") for tag, each in parsed.elements if tag == "th"}
+    assert sorted_columns == {None, "none", "descending"}
     rows = parsed.rows["Correlations, relevance: Pearson r, summary level"]
     assert rows[-1][:2] == ["length baseline", f"undefined {UNDEFINED_REASON}"]
     overview = parsed.rows["Overview, Pearson r, summary level"]
     assert overview[-1][1] == f"undefined: {UNDEFINED_REASON}–"
 
 
-def test_best_metric_first_and_marked_so(parsed):
-    rows = parsed.rows["Correlations, relevance: Pearson r, system level"]
-    assert [row[0] for row in rows[1:]] == [
-        "sms", "rouge_L", "<script>alert(1)</script>", "length baseline",
-    ]  # fmt: skip
-    sorted_columns = {each.get("aria-sort") for tag, each in parsed.elements if tag == "th"}
-    assert sorted_columns == {None, "none", "descending"}
-
-
-def test_hostile_texts_stay_text(page, parsed):
-    elements = [tag for tag, _attributes in parsed.elements]
-    assert "img" not in elements
+def test_hostile_texts_stay_text_and_nothing_comes_from_elsewhere(page, parsed):
     executed = [each for tag, each in parsed.elements if tag == "script" and "type" not in each]
     assert len(executed) == 2  # the charts' and the page's own
     assert "alert(1)</script>" not in page
     assert "alert(3)>" not in page
-    assert not [each for _tag, each in parsed.elements if any(name[:2] == "on" for name in each)]
-
-
-def test_data_of_charts_cannot_end_its_script(page):
+    for tag, attributes in parsed.elements:
+        assert tag != "img"
+        assert "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        assert (attributes.get("href") or "#")[0] == "#"
+        assert "url(" not in (attributes.get("style") or "")
+    styles = "".join(re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL))
+    assert "@import" not in styles
+    assert "url(" not in styles
     for content in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page):
         assert "<" not in content
         json.loads(content)
@@ -125,34 +132,25 @@ def test_data_of_charts_cannot_end_its_script(page):
     assert points["data"]["texts"]["system_id"] == SYSTEMS
 
 
-def test_page_asks_for_nothing_from_elsewhere(page, parsed):
-    for _tag, attributes in parsed.elements:
-        assert "src" not in attributes
-        assert (attributes.get("href") or "#")[0] == "#"
-        assert "url(" not in (attributes.get("style") or "")
-    styles = "".join(re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL))
-    assert "@import" not in styles
-    assert "url(" not in styles
+# what the page has, and how often; None: at least once
+SAID = {
+    "assay correlate scores --ratings ratings.csv --out &#39;a &amp; b&#39;": None,
+    "sms|enc:&lt;tiny&gt;|v:0.1.0": None,
+    "ab" * 32: None,
+    "4,321 bytes": None,
+    "numpy 2.4.0": None,
+    "17, with 999 resamples": None,
+    "same as another system’s &lt;b&gt;here&lt;/b&gt;": None,
+    # panels, overviews, counts, verdicts
+    "; 4,929 rows of 4 systems and 1,234 documents": 12 + 6 + 12 + 6,
+    "4,929 rows of 4 systems and 1,234 documents; raters: expert-*; without reference": 6,
+    "Dashed: one rater with the mean of the others, 0.912": 2,  # Pearson, system level
+}
 
 
-def test_header_says_where_the_numbers_come_from(page):
-    for text in (
-        "assay correlate scores --ratings ratings.csv --out &#39;a &amp; b&#39;",
-        "sms|enc:&lt;tiny&gt;|v:0.1.0",
-        "ab" * 32,
-        "4,321 bytes",
-        "numpy 2.4.0",
-        "17, with 999 resamples",
-        "expert-*",
-        "same as another system’s &lt;b&gt;here&lt;/b&gt;",
-    ):
-        assert text in page
-
-
-def test_every_table_says_how_much_it_is_about(page):
-    n = "4,929 rows of 4 systems and 1,234 documents"
-    assert page.count(f"; {n}") == 12 + 6 + 12 + 6  # panels, overviews, counts, verdicts
-    assert page.count(f"{n}; raters: expert-*; without reference") == 6
+def test_page_says_where_the_numbers_come_from(page):
+    for text, n in SAID.items():
+        assert page.count(text) == n or (n is None and text in page), text
 
 
 def test_verdict_by_hand(parsed):
@@ -166,19 +164,25 @@ def test_verdict_by_hand(parsed):
     assert rows[0][4].startswith("sms, rouge_L and ")
 
 
+def verdict_lines(*aspects, metric="sms"):
+    shared = {"aspect": "focus", "value": 0.5, "low": 0.3, "high": 0.7, "tied": ("wms", "cosine")}
+    shared |= {"metric": metric, "weak": (), "beating": ()}
+    made = tuple(AspectVerdict(**{**shared, **aspect}) for aspect in aspects)
+    return Verdict(level="summary", coefficient="spearman", aspects=made).lines()
+
+
 def test_metric_that_falls_as_ratings_rise_is_not_recommended():
-    numbers = {"low": -0.5, "high": -0.1, "tied": (), "weak": (), "beating": ()}
-    verdict = Verdict(
-        level="summary",
-        coefficient="spearman",
-        aspects=tuple(
-            AspectVerdict(aspect=aspect, metric="sms", value=value, **numbers)
-            for aspect, value in (("focus", 0.3), ("style", -0.3))
-        ),
+    assert verdict_lines({}, {"aspect": "style", "value": -0.3})[0] == (
+        "Use sms for focus (0.50 [0.30, 0.70]); "
+        "no metric for style (sms, the best, has -0.30 [0.30, 0.70])"
     )
-    assert verdict.lines()[0] == (
-        "Use sms for focus (0.30 [-0.50, -0.10]); "
-        "no metric for style (sms, the best, has -0.30 [-0.50, -0.10])"
+
+
+def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
+    beating = ({"weak": ("length",), "beating": each} for each in (("cosine",), ("sms", "cosine")))
+    assert verdict_lines(*beating)[2] == (
+        "Metrics that agree better with people than length: "
+        "focus: cosine (not sms); focus: sms and cosine"
     )
 
 
@@ -209,73 +213,72 @@ def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
         assert ("length alone has 0.97" in render_report(changed)) == (use == "no metric")
 
 
-def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
-    shared = {"aspect": "focus", "value": 0.5, "low": 0.3, "high": 0.7, "tied": ("wms", "cosine")}
-    verdict = Verdict(
-        level="summary",
-        coefficient="spearman",
-        aspects=(
-            AspectVerdict(metric="sms", weak=("length",), beating=("cosine",), **shared),
-            AspectVerdict(metric="sms", weak=("length",), beating=("sms", "cosine"), **shared),
-        ),
-    )
-    assert verdict.lines()[2] == (
-        "Metrics that agree better with people than length: "
-        "focus: cosine (not sms); focus: sms and cosine"
-    )
-
-
-def test_ceiling_named_where_the_raters_have_one(page):
-    assert (
-        page.count("Dashed: one rater with the mean of the others, 0.912") == 2
-    )  # Pearson, system level
-
-
 def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
-    names = [
-        "correlations", "sample_size", "power", "differences", "raters", "disagreements",
-        "systems",
-    ]  # fmt: skip
-    kept = {
-        name: getattr(result, name).filter(metric="sms")
-        for name in ("correlations", "sample_size", "power")
-    }
-    kept |= {name: getattr(result, name).clear() for name in set(names) - set(kept)}
+    of_metric = ("correlations", "sample_size", "power")
+    kept = {name: getattr(result, name).filter(metric="sms") for name in of_metric}
+    for name in ("differences", "raters", "disagreements", "systems"):
+        kept[name] = getattr(result, name).clear()
     page = render_report(dataclasses.replace(result, score_names=["sms"], **kept))
     assert "data-differences" not in page
     assert "data-systems" not in page
     assert "The ratings name no raters" in page
 
 
-@pytest.fixture(scope="module")
-def written(result, tmp_path_factory):
-    """Folder of a whole report."""
-    folder = tmp_path_factory.mktemp("written")
-    write_report(result, folder, all_tables=True)
-    return folder
-
-
-def test_folder_has_page_tables_and_plots(written):
-    found = [path for path in written.rglob("*") if path.is_file()]
-    files = {path.relative_to(written).as_posix() for path in found}
-    tables = {name for name in files if name.startswith("tables/")}
-    names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
-    assert tables == {f"tables/{name}.tex" for name in (*names, "raters", "power")}
-    plots = {name for name in files if name.startswith("plots/")}
-    assert plots == {
-        f"plots/{file_stem(kind, level, 'pearson', aspect)}{suffix}"
+def test_folder_has_page_plots_and_escaped_markdown(result, tmp_path):
+    write_report(result, tmp_path, all_tables=True)
+    found = [path for path in tmp_path.rglob("*") if path.is_file()]
+    plots = {
+        f"plots/{file_stem(kind, level, 'pearson', aspect)}.svg"
         for kind, levels in PLOTTED.items()
         for level in levels
         for aspect in ASPECTS
-        for suffix in (".svg", ".png")
     }
-    for name in plots:
-        content = (written / name).read_bytes()
-        assert content.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")
-    assert files - tables - plots == {"report.html", "report.md"}
-
-
-def test_markdown_escapes_hostile_names(written):
-    text = (written / "report.md").read_text(encoding="utf-8")
+    files = {path.relative_to(tmp_path).as_posix() for path in found}
+    names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
+    tables = {f"tables/{name}.tex" for name in (*names, "raters")}
+    assert files == {"report.html", "report.md", *plots, *tables}
+    assert all((tmp_path / name).read_bytes().startswith(b"<svg") for name in plots)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in text
     assert "<" not in text
+
+
+# What the page shows
+
+
+def panels_of(result, **key):
+    found = report_view(result)["panels"]
+    return [each for each in found if key.items() <= each.items()]
+
+
+def test_axis_by_hand(result):
+    # From length's low end, -0.24 - 0.12 - 0.02, to the raters' 0.9123: steps of .2.
+    (panel,) = panels_of(result, level="system", aspect="relevance", coefficient="pearson")
+    assert panel["ticks"] == [-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert panel["origin"] == 0.0
+
+
+def test_accuracy_begins_at_guessing(result):
+    accuracies = result.correlations.filter(level="system", coefficient="pearson").with_columns(
+        coefficient=pl.lit("pairwise_accuracy"), value=0.7, low=0.6, high=0.8
+    )
+    about = dataclasses.replace(result.about, main_coefficient="pairwise_accuracy")
+    changed = dataclasses.replace(result, about=about, correlations=accuracies)
+    (panel,) = panels_of(changed, aspect="relevance")
+    assert panel["origin"] == 0.5
+    assert 0.3 < panel["ticks"][0] <= 0.5  # not drawn from 0
+
+
+def test_coefficients_in_the_order_asked_for(result):
+    turned = dataclasses.replace(result, correlations=result.correlations.sort("coefficient"))
+    assert next(grids(result)).coefficient == "pearson"
+    assert next(grids(turned)).coefficient == "kendall_b"
+
+
+def test_overview_tint_is_a_share_of_the_strongest(result):
+    overview = report_view(result)["overviews"][0]
+    strongest = value_of("sms", "relevance", "system", "pearson")
+    for row, metric in zip(overview["rows"], METRICS, strict=True):
+        value = value_of(metric, "relevance", "system", "pearson")
+        assert row["cells"][0]["value"] == value
+        assert row["cells"][0]["tint"] == pytest.approx(max(value, 0.0) / strongest, abs=0.005)

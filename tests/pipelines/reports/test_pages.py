@@ -1,63 +1,57 @@
 import base64
 import hashlib
 import re
-from itertools import combinations
 
 import pytest
 from jinja2 import UndefinedError
 
-from pipelines.reports.file_names import explain_file, file_stem
-from pipelines.reports.pages import charts_bundle, render_page
+from pipelines.reports import pages
+from pipelines.reports.pages import charts_bundle, explain_file, file_stem
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """A page of our own, as another report would have it."""
+def render(tmp_path, monkeypatch):
+    """Render a page of our own, as another report would have it."""
+    (tmp_path / "base.css").write_text(":root { --paper: white; }\n")
+    (tmp_path / "own.css").write_text("p > b { color: var(--ink); }\n")
+    (tmp_path / "own.js").write_text('const both = 1 < 2 && "a";\n')
+    (tmp_path / "end.js").write_text("const end = '</script>';")
+    (tmp_path / "base.html").write_text((pages.TEMPLATES / "base.html").read_text())
     (tmp_path / "own.html").write_text(
         '{% extends "base.html" %}{% block content %}<p>{{ text }}</p>{% endblock %}'
     )
-    (tmp_path / "own.css").write_text("p > b { color: var(--ink); }\n")
-    (tmp_path / "own.js").write_text('const both = 1 < 2 && "a";\n')
-    return tmp_path
+    monkeypatch.setattr(pages, "TEMPLATES", tmp_path)
+    pages._environment.cache_clear()
+    yield lambda **how: pages.render_page("own.html", **how)
+    pages._environment.cache_clear()
 
 
-def test_styles_and_scripts_inlined_as_they_are(folder):
-    page = render_page("own.html", folder=folder, styles=["own.css"], scripts=["own.js"], text="x")
+def test_styles_and_scripts_inlined_as_they_are_and_text_escaped(render):
+    page = render(styles=["own.css"], scripts=["own.js"], text="<script>alert(1)</script> & 'x'")
     assert "p > b { color: var(--ink); }" in page
     assert 'const both = 1 < 2 && "a";' in page
     assert page.index("--paper:") < page.index("p > b")  # base.css first
+    assert "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#39;x&#39;</p>" in page
 
 
-def test_policy_allows_exactly_the_inlined_scripts(folder):
-    page = render_page("own.html", folder=folder, scripts=["own.js"], with_charts=True, text="x")
+def test_policy_allows_exactly_the_inlined_scripts(render):
+    page = render(scripts=["own.js"], with_charts=True, text="x")
     scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     hashes = {base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts}
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
     assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
     assert len(hashes) == 2
     assert policy.startswith("default-src 'none';")
+    without = render(text="x")
+    assert "script-src &#39;none&#39;" in without
+    assert "<script" not in without
 
 
-def test_page_without_scripts_allows_none(folder):
-    page = render_page("own.html", folder=folder, text="x")
-    assert "script-src &#39;none&#39;" in page
-    assert "<script" not in page
-
-
-def test_text_escaped(folder):
-    page = render_page("own.html", folder=folder, text="<script>alert(1)</script> & 'x'")
-    assert "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#39;x&#39;</p>" in page
-
-
-def test_name_the_template_lacks_is_an_error(folder):
+def test_name_the_template_lacks_and_script_that_ends_its_element_rejected(render):
     with pytest.raises(UndefinedError, match="text"):
-        render_page("own.html", folder=folder)
-
-
-def test_script_that_ends_its_element_rejected(folder):
-    (folder / "own.js").write_text("const end = '</script>';")
+        render()
     with pytest.raises(ValueError, match="an inlined script must not contain `</script`"):
-        render_page("own.html", folder=folder, scripts=["own.js"], text="x")
+        render(scripts=["end.js"], text="x")
 
 
 def test_charts_bundle_names_no_content_delivery_network():
@@ -71,14 +65,11 @@ def test_charts_bundle_names_no_content_delivery_network():
 TRICKY = [("a", "b"), ("a.b",), ("a/b",), ("a b",), ("a", "", "b"), ("..",), ("",), ("ä",), ("ab",)]
 
 
-@pytest.mark.parametrize(("one", "other"), [*combinations(TRICKY, 2)])
-def test_different_parts_give_different_names(one, other):
-    assert file_stem(*one) != file_stem(*other)
+def test_different_parts_give_different_names():
+    assert len({file_stem(*parts) for parts in TRICKY}) == len(TRICKY)
 
 
-@pytest.mark.parametrize(
-    "text", ["../../etc/passwd", "a\\b", "C:x", "x\x00y", "~root", "-", "a" * 300]
-)
+@pytest.mark.parametrize("text", ["../../etc/passwd", "a\\b", "C:x", "x\x00y", "~root", "a" * 300])
 def test_name_stays_in_its_folder(text):
     name = file_stem(text, "svg")
     assert not set(name) & set("/\\:\x00~")
