@@ -77,13 +77,7 @@ def _of_some_length(corpus: pl.DataFrame, _ratings: pl.DataFrame) -> pl.DataFram
 
 
 def sentence_counts(texts: Sequence[str]) -> list[int]:
-    """Count the sentences of texts.
-
-    Examples
-    --------
-    >>> sentence_counts(["One. Two.", "One."])
-    [2, 1]
-    """
+    """Count the sentences of texts."""
     from sms.text import Segmenter, TextRules
 
     segmented = Segmenter(TextRules()).segment(pa.array(texts, pa.large_string()))
@@ -131,13 +125,7 @@ def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
 
 
 def stars(p_value: float) -> str:
-    """Return the stars of a p-value, "" for one that is not significant or NaN.
-
-    Examples
-    --------
-    >>> stars(0.0099), stars(0.01), stars(0.05)
-    ('**', '*', '')
-    """
+    """Return the stars of a p-value, "" for one that is not significant or NaN."""
     return next((text for limit, text in STARS if p_value < limit), "")
 
 

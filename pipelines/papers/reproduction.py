@@ -13,9 +13,6 @@ from pipelines.papers.table import Numbers, Ours, Shown, laid_out
 from pipelines.reports.numbers import UNDEFINED, number_text
 from pipelines.reports.tables import escape_markdown
 
-MOST_LINES = 12
-"""Of each list below a table."""
-
 _LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
 
 
@@ -70,10 +67,7 @@ class Reproduction:
             ("Not computed, because it is not there", self.missing),
         ):
             if items:
-                n_more = len(items) - MOST_LINES
-                more = [f"- and {n_more} more"] if n_more > 0 else []
-                shown_items = [f"- {escape_markdown(item)}" for item in items[:MOST_LINES]]
-                lines += [f"{title}:", "", *shown_items, *more, ""]
+                lines += [f"{title}:", "", *(f"- {escape_markdown(item)}" for item in items), ""]
         return "\n".join(lines).rstrip() + "\n"
 
     def to_json(self) -> str:

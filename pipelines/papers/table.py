@@ -270,25 +270,13 @@ def size_notes(frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def base_of(metric: str) -> str:
-    """Return what a metric computes: its name without input and encoder.
-
-    Examples
-    --------
-    >>> base_of("run2/cosine@elmo:source")
-    'cosine:source'
-    """
+    """Return what a metric computes: its name without input and encoder."""
     _, name, _, against = _parts(metric)
     return f"{name}:{against}" if against else name
 
 
 def variant_of(metric: str) -> str:
-    """Return what tells a metric from others of the same base: its input and its encoder.
-
-    Examples
-    --------
-    >>> variant_of("sms@glove"), variant_of("run2/sms"), variant_of("sms")
-    ('glove', 'run2', '')
-    """
+    """Return what tells a metric from others of the same base: its input and its encoder."""
     source, _, encoder, _ = _parts(metric)
     return " ".join(filter(None, (source, encoder)))
 
@@ -304,13 +292,7 @@ def is_rouge(metric: str) -> bool:
 
 
 def is_rouge_f(metric: str, kind: str) -> bool:
-    """Say whether a metric is the F measure of ROUGE of a kind, such as "1" or "l".
-
-    Examples
-    --------
-    >>> [is_rouge_f(name, "l") for name in ("rougeL_f", "ROUGE-L", "rougeL_p", "rougeLsum_f")]
-    [True, True, False, False]
-    """
+    """Say whether a metric is the F measure of ROUGE of a kind, such as "1" or "l"."""
     pattern = rf"rouge[-_ ]?{kind}([-_ ]?f[-_ ]?(1|measure)?)?"
     return re.fullmatch(pattern, base_of(metric), re.IGNORECASE) is not None
 
