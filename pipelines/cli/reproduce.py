@@ -11,13 +11,15 @@ from pipelines.settings.reproduce import ReproduceCommand
 
 @command(ReproduceCommand, "[TABLES...]")
 def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
-    """Recompute the tables of three papers.
+    """Recompute the tables and figures of three papers.
 
     Each table shows the published values, ours, and the difference. Assay computes everything that
-    the files in `--data` allow, and names what is missing.
+    the files in `--data` allow, and names what is missing. `summeval` repeats the papers' analyses
+    on SummEval. With `--scores` and `--ratings`, TABLES (or clark2019, sun2019, bao2020) are made
+    from your own data.
     """
+    from pipelines.papers.printed import printed_tables
     from pipelines.papers.run import reproduce as run_reproduce
-    from pipelines.papers.table import printed_tables
     from pipelines.reports.terminal import table_text
 
     if settings.list:

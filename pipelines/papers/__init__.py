@@ -1,1 +1,1 @@
-"""The tables of the three papers, computed again and compared with what was printed."""
+"""The tables and figures of the three papers, computed again and compared with what was printed."""

@@ -8,9 +8,8 @@ ROUGE on the machine-made ones only (7 and 8).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,8 @@ import numpy as np
 import polars as pl
 
 from pipelines.learned_columns import PREFIX
-from pipelines.papers.bench import Bench
-from pipelines.papers.table import (
-    Cell,
-    Made,
-    Need,
-    Numbers,
-    Ours,
-    Parts,
-    RatedData,
-    Row,
-    Scored,
-    Table,
-    correlated,
-    needs_in,
-)
+from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
+from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
 from pipelines.settings.evaluate import EvaluateSettings
 
 ALL, MACHINES = "all", "machine-made"
@@ -116,77 +102,116 @@ def _grid(rows: Mapping[str, ScorerNeed]) -> dict[Cell, ScorerNeed]:
     }
 
 
-def _held_out(
-    bench: Bench, _table: Table, *, cells: Mapping[Cell, ScorerNeed], figure: str
-) -> Made:
-    ours: Numbers = {}
-    for cell, need in cells.items():
-        if folder := scorer_folder(bench, need):
-            settings = json.loads((folder / need.need.holds).read_text("utf-8"))
-            value = settings["held_out"].get(need.kinds[0], {}).get(figure)
-            ours[cell] = Ours(None if value is None else 100 * float(value))
-    return Made(ours=ours)
+def _held_out_table(cells: Mapping[Cell, ScorerNeed], figure: str) -> Callable[[Bench], Made]:
+    def make(bench: Bench) -> Made:
+        ours: dict[Cell, Ours] = {}
+        for cell, need in cells.items():
+            if folder := scorer_folder(bench, need):
+                settings = json.loads((folder / need.need.holds).read_text("utf-8"))
+                value = settings["held_out"].get(need.kinds[0], {}).get(figure)
+                ours[cell] = Ours(None if value is None else 100 * float(value))
+        return Made(ours=ours)
+
+    return make
 
 
 # Tables 3 and 4: other domains
 
 
-def _accuracies(bench: Bench, _table: Table, *, cells: Mapping[Cell, ScorerNeed]) -> Made:
+def _accuracies(cells: Mapping[Cell, ScorerNeed]) -> Callable[[Bench], Made]:
     """Judge each scorer on the held-out pairs of CNN/DailyMail, of the size of its cell."""
-    ours: Numbers = {}
-    for (row, column), need in cells.items():
-        folder = scorer_folder(bench, need)
-        pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
-        if folder is None or pairs is None:
-            continue
-        from pipelines.evaluate import evaluate_scorer
 
-        settings = EvaluateSettings(
-            negatives=CROSS_PAIR,
-            device=bench.settings.device,
-            on_progress=bench.settings.on_progress,
-        )
-        (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
-        accuracy = result.kinds[CROSS_PAIR].accuracy
-        ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
-    home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
-    for (_, column), away in list(ours.items()):
-        if home and away is not home and home.value is not None and away.value is not None:
-            ours[("change",), column] = Ours(away.value - home.value, "{}%")
-    return Made(ours=ours)
+    def make(bench: Bench) -> Made:
+        ours: dict[Cell, Ours] = {}
+        for (row, column), need in cells.items():
+            folder = scorer_folder(bench, need)
+            pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
+            if folder is None or pairs is None:
+                continue
+            from pipelines.evaluate import evaluate_scorer
+
+            settings = EvaluateSettings(
+                negatives=CROSS_PAIR,
+                device=bench.settings.device,
+                on_progress=bench.settings.on_progress,
+            )
+            (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
+            accuracy = result.kinds[CROSS_PAIR].accuracy
+            ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
+        home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
+        for (_, column), away in list(ours.items()):
+            if home and away is not home and home.value is not None and away.value is not None:
+                ours[("change",), column] = Ours(away.value - home.value, "{}%")
+        return Made(ours=ours)
+
+    return make
 
 
 # Tables 5 to 8: people
 
 
-def _scorers(bench: Bench, _encoders: Sequence[str], *, rows: Sequence[str]) -> dict[str, str]:
+def _scorers(*rows: str) -> Callable[[Bench, Sequence[str]], dict[str, str]]:
     """Name the scorers of some rows that are there, and ROUGE."""
-    folders = {row: scorer_folder(bench, _BY_NEGATIVES[row]) for row in rows}
-    scorers = {f"{PREFIX}{folder}": row for row, folder in folders.items() if folder}
-    return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
+
+    def names(bench: Bench, _encoders: Sequence[str]) -> dict[str, str]:
+        folders = {row: scorer_folder(bench, _BY_NEGATIVES[row]) for row in rows}
+        scorers = {f"{PREFIX}{folder}": row for row, folder in folders.items() if folder}
+        return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
+
+    return names
 
 
 def _is_machine(scored: Scored) -> np.ndarray:
     return np.array([not system.startswith(HUMAN_SYSTEMS) for system in scored.systems])
 
 
-def _all_and_machines(scored: Scored) -> Parts:
-    parts: Parts = {ALL: slice(None)}
+def _all_and_machines(scored: Scored) -> dict[str, np.ndarray]:
     is_machine = _is_machine(scored)
-    return parts if is_machine.all() else parts | {MACHINES: is_machine}
+    everything = {ALL: np.full_like(is_machine, fill_value=True)}
+    return everything if is_machine.all() else everything | {MACHINES: is_machine}
 
 
-def _place(scored: Scored, row: Row) -> Numbers:
-    cell = (scored.names[row["metric"]],), scored.heads[row["aspect"]]
-    return {cell: Ours(row["value"])}
+def _on_machines(row: Row, name: str, head: str) -> Cell:
+    return (f"{name} on machines'" if row["summaries"] == MACHINES else name,), head
 
 
-def _place_scorers(scored: Scored, row: Row) -> Numbers:
-    """Show scorers alone, and apart what they are on the summaries of machines."""
-    if row["metric"] in _ROUGE:
-        return {}
-    label = scored.names[row["metric"]] + (" on machines'" if row["part"] == MACHINES else "")
-    return {((label,), scored.heads[row["aspect"]]): Ours(row["value"])}
+def _note(scored: Scored) -> str:
+    people = [s for s, kept in zip(scored.systems, _is_machine(scored), strict=True) if not kept]
+    if people:
+        return f"Written by people, and left out of the machine-made: {', '.join(people)}."
+    return (
+        f"No system is called {'* or '.join(HUMAN_SYSTEMS)}*: all {len(scored.systems)} count as "
+        "machines, and all summaries as machine-made."
+    )
+
+
+def _of_scorers(coefficient: str) -> Correlations:
+    title = f"{coefficient.capitalize()} correlation with human ratings over all summaries"
+    return Correlations(
+        title=f"{title}: scorers",
+        levels=("global",),
+        coefficients=(coefficient,),
+        digits=4,
+        only=lambda metric: not is_rouge(metric),
+        parts=_all_and_machines,
+        cell=_on_machines,
+        notes=lambda scored: (_note(scored),),
+    )
+
+
+def _with_rouge(coefficient: str) -> Correlations:
+    of_scorers = _of_scorers(coefficient)
+    return replace(
+        of_scorers,
+        title=f"{of_scorers.title} and ROUGE on machine-made summaries",
+        only=lambda _metric: True,
+        parts=lambda scored: {MACHINES: _is_machine(scored)},
+        cell=lambda _row, name, head: ((name,), head),
+        notes=lambda scored: (
+            f"{_note(scored)} The paper prints its best scorer only; here are all, so that none is "
+            "chosen on the summaries it is judged on.",
+        ),
+    )
 
 
 _TABLE1 = _grid({block: ScorerNeed(data=data) for block, data in _DATA.items()})
@@ -227,25 +252,18 @@ def _table(number: int, scorers: Mapping[Any, ScorerNeed], **fields: Any) -> Tab
     return Table(name=f"bao2020-table{number}", others=others, **fields)
 
 
-def _people(number: int, coefficient: str, *rows: str, **how: Any) -> Table:  # noqa: ANN401
-    return _table(
-        number,
-        {row: _BY_NEGATIVES[row] for row in rows},
-        make=correlated("global", (coefficient,), **how),
-        data={"": TAC2010},
-        metrics=partial(_scorers, rows=rows),
-    )
+def _people(number: int, shows: Correlations, *rows: str) -> Table:
+    scorers = {row: _BY_NEGATIVES[row] for row in rows}
+    return _table(number, scorers, data={"": TAC2010}, metrics=_scorers(*rows), shows=shows)
 
 
-_APART: dict[str, Any] = {"place": _place_scorers, "parts": _all_and_machines}
-_WITH_ROUGE: dict[str, Any] = {"place": _place, "parts": lambda s: {MACHINES: _is_machine(s)}}
 TABLES = (
-    _table(1, _TABLE1, make=partial(_held_out, cells=_TABLE1, figure="accuracy")),
-    _table(2, _TABLE2, make=partial(_held_out, cells=_TABLE2, figure="pearson")),
-    _table(3, _TABLE3, make=partial(_accuracies, cells=_TABLE3)),
-    _table(4, _TABLE4, make=partial(_accuracies, cells=_TABLE4)),
-    _people(5, "pearson", *_BY_NEGATIVES, **_APART),
-    _people(6, "spearman", *_BY_NEGATIVES, **_APART),
-    _people(7, "pearson", _BEST, **_WITH_ROUGE),
-    _people(8, "spearman", _BEST, **_WITH_ROUGE),
+    _table(1, _TABLE1, make=_held_out_table(_TABLE1, "accuracy")),
+    _table(2, _TABLE2, make=_held_out_table(_TABLE2, "pearson")),
+    _table(3, _TABLE3, make=_accuracies(_TABLE3)),
+    _table(4, _TABLE4, make=_accuracies(_TABLE4)),
+    _people(5, _of_scorers("pearson"), *_BY_NEGATIVES),
+    _people(6, _of_scorers("spearman"), *_BY_NEGATIVES),
+    _people(7, _with_rouge("pearson"), _BEST),
+    _people(8, _with_rouge("spearman"), _BEST),
 )

@@ -5,17 +5,20 @@ Scores stay in a folder, and serve all tables that need them.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
-from pipelines.papers.table import Need, RatedData, Scored, Table, needs_in
+from pipelines.papers.printed import toml
+from pipelines.papers.table import Numbers, Scored, Shown
 from pipelines.runs.progress import Progress
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
@@ -24,6 +27,107 @@ from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
+
+if TYPE_CHECKING:
+    from pipelines.runs.score_run import ScoreRun
+
+ENCODERS_FOLDER = "encoders"
+"""Weights are looked for in this folder of the data, or in the data's own where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Something that a table needs."""
+
+    kind: Literal["data", "weights", "trained"]
+    name: str
+    """A data set as in `assay import --list`, what the paper's tables call an encoder, or the
+    folder of something trained."""
+    what: str
+    spec: str = ""
+    """Of weights: the specification, `{}` standing for the folder of encoders."""
+    is_rated: bool = False
+    """Of a data set: whether it has ratings."""
+    holds: str = ""
+    """Of something trained: the file that marks a finished training."""
+
+
+def needs_in(group: str) -> dict[str, Need]:
+    """Read the data sets or the weights of a group of `inputs.toml`, by name."""
+    if group in ("data", "pairs"):
+        return {
+            name: Need(kind="data", name=name, what=what, is_rated=group == "data")
+            for name, what in toml("inputs")[group].items()
+        }
+    return {
+        name: Need(kind="weights", name=name, spec=spec, what=what)
+        for name, (spec, what) in toml("inputs")[group].items()
+    }
+
+
+def differences(table: str) -> list[str]:
+    """Say what of a table is not as in the paper, whatever the data and weights."""
+    return [
+        each["text"]
+        for each in toml("inputs")["differs"]
+        if any(fnmatch.fnmatchcase(table, pattern) for pattern in each["tables"])
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedData:
+    """Summaries that people judged, as a paper uses them."""
+
+    name: str
+    """Of the data set."""
+    aspects: Mapping[str, str]
+    """By the aspect, what the paper calls it; "" where it names the data set instead."""
+    raters: Sequence[str] = ()
+    keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None
+    """Makes of the corpus and the ratings the rows of the corpus that the paper is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """The result of making a table."""
+
+    ours: Numbers = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    differs: Sequence[str] = ()
+    """In addition to what is known of the table beforehand."""
+    figures: Sequence[Shown] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table or figure of a paper: what it is about, what it needs, and what fills it."""
+
+    name: str
+    """As in `published.toml`."""
+    data: Mapping[str, RatedData] = field(default_factory=dict)
+    """What it is about, by what the paper calls it."""
+    encoders: Sequence[Need] = ()
+    others: Sequence[Need] = ()
+    """What else it needs."""
+    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] | None = None
+    """What the paper calls each metric, for the encoders that are there; a metric without a name
+    is scored, for the other tables, and not shown."""
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `score_corpus`."""
+    cuts: Sequence[int | None] = (None,)
+    """Numbers of tokens of the source; with several, a metric is called `RUN/METRIC`."""
+    shows: Callable[[Scored], Shown | None] | None = None
+    """Correlates and lays out; None for a table that is no comparison of scores with ratings."""
+    make: Callable[[Bench], Made] | None = None
+    """Makes a table that is no such comparison, or needs several together."""
+    needs_nothing: bool = False
+    """Whether some of it follows from what the paper prints."""
+
+    @property
+    def needs(self) -> list[Need]:
+        """Everything that it needs."""
+        rated = needs_in("data")
+        return [*(rated[d.name] for d in self.data.values()), *self.encoders, *self.others]
 
 
 class Bench:
@@ -86,7 +190,9 @@ class Bench:
 
     def spec_of(self, need: Need) -> str:
         """Return the specification of an encoder: the one asked for, or the paper's."""
-        folder = (self.data or Path("DIR")) / "encoders"
+        folder = (self.data or Path("DIR")) / ENCODERS_FOLDER
+        if self.data and not folder.is_dir():
+            folder = self.data
         return self.encoders.get(need.name) or need.spec.replace("{}", str(folder))
 
     def has(self, need: Need) -> bool:
@@ -109,8 +215,11 @@ class Bench:
         need = needs_in("data")[data.name]
         if not self.has(need):
             return None
-        corpus, rated = map(pl.read_parquet, self.imported(need))
-        kept = data.keep(corpus, rated)
+        corpus, ratings = self.imported(need)
+        if data.keep is None:
+            return corpus, ratings
+        rated = pl.read_parquet(ratings)
+        kept = data.keep(pl.read_parquet(corpus), rated)
         if kept.is_empty():
             raise ValueError(
                 f"`{data.name}` must hold the summaries that the paper judged, got none after its "
@@ -158,47 +267,56 @@ class Bench:
 
     # Scores
 
-    def fill(self, table: Table) -> Iterator[Scored]:
-        """Score a table's metrics on each of its data sets that is there."""
+    def fill(self, table: Table) -> Iterator[tuple[str, Scored]]:
+        """Score a table's metrics on each of its data sets that is there.
+
+        Yields what the paper calls the data set, and its scores and ratings.
+        """
         encoders = self.specs(table.encoders)
         for name, data in table.data.items():
             judged = self.judged(data)
-            names = table.metrics(self, list(encoders)) if judged else {}
+            names = table.metrics(self, list(encoders)) if judged and table.metrics else {}
             if judged is None or not names:
                 continue
             corpus, ratings = judged
             rated = read_ratings(
                 str(ratings), aspects=list(data.aspects), raters=data.raters, columns={}
             )
-            out = self._score(data.name, corpus, list(names), encoders, dict(table.scoring))
-            study = make_study(rated, read_scores([find_scores(out)], rated.keys, columns={}))
-            scores = zip(study.metrics, study.scores, strict=True)
-            yield Scored(
-                data=name,
-                systems=study.systems,
-                scores={metric: x for metric, x in scores if metric in names},
-                ratings=dict(zip(study.aspects, study.ratings, strict=True)),
+            runs = [
+                self._score(data.name, corpus, list(names), encoders, {**table.scoring, **cut})
+                for cut in ({"source_tokens": n_tokens} for n_tokens in table.cuts)
+            ]
+            read = read_scores([find_scores(run.out) for run in runs], rated.keys, columns={})
+            measured = Scored.of(
+                make_study(rated, read),
+                signatures=read.signatures,
                 names=names,
                 heads={aspect: title or name for aspect, title in data.aspects.items()},
+                encoders=[need.name for need in table.encoders],
+                seed=self.settings.seed,
             )
+            shown = {metric: x for metric, x in measured.scores.items() if names.get(metric, "?")}
+            yield name, replace(measured, scores=shown)
 
     def _score(
         self,
         name: str,
         corpus: Path,
         metrics: Sequence[str],
-        encoders: dict[str, str],
-        options: dict[str, Any],
-    ) -> str:
+        encoders: Mapping[str, str],
+        options: Mapping[str, Any],
+    ) -> ScoreRun:
         from pipelines.score import score_corpus
 
         asked = json.dumps([metrics, encoders, options], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+        n_tokens = options["source_tokens"]
+        cut = f"first{n_tokens}-" if n_tokens else ""
         run = score_corpus(
             [corpus],
-            self.work / "scores" / f"{name}-{digest}",
+            self.work / "scores" / f"{name}-{cut}{digest}",
             metrics=metrics,
-            encoders=encoders or "minilm",
+            encoders=dict(encoders) or "minilm",
             device=self.settings.device,
             local=True,
             on_progress=self.settings.on_progress,
@@ -206,7 +324,7 @@ class Bench:
         )
         if not run.is_complete:
             raise RuntimeError(f"not all of {name} could be scored: {run.failed_shards}")
-        return run.out
+        return run
 
 
 def _imported_in(root: Path, need: Need) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Clark, Celikyilmaz and Smith (2019), "Sentence Mover's Similarity": every table.
+"""Clark, Celikyilmaz and Smith (2019), "Sentence Mover's Similarity": every table and figure.
 
 Table 2 is Spearman's correlation over all summaries, with stars where a metric improves on ROUGE-L
 by the test of Williams (1959) with n - 3 degrees of freedom. The script they used is one-sided: it
@@ -9,31 +9,34 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 from scipy.stats import binomtest
 
-from agreement import compare_correlations
-from pipelines.papers.bench import Bench
+from agreement import DifferenceTest, compare_correlations
+from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
+from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
-    Made,
-    Need,
-    Numbers,
+    Cell,
+    Correlations,
     Ours,
-    RatedData,
     Row,
     Scored,
-    Table,
-    correlated,
-    needs_in,
-    printed_table,
+    Shown,
+    base_of,
+    chart_of,
+    is_rouge_f,
+    laid_out,
+    typed,
+    variant_of,
 )
 from pipelines.reports.numbers import p_value_text
-from pipelines.tables.keyed import KEYS
+from pipelines.tables.keyed import KEYS, listed
+from pipelines.tables.study import is_baseline
 
 PRESET = "clark2019"
 ROUGE_SCALE, MOVER_SCALE = 100, 1000
@@ -94,17 +97,31 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
     return {ROUGE_L: "ROUGE-L"} | movers
 
 
-# Table 2 and the footnotes: correlations
+# Table 2, Figure 3 and the footnotes: correlations
 
 
-def better_by_williams(scored: Scored, first: str, second: str, aspect: str) -> float:
-    """Test by Williams whether the first of two metrics is better, over the cells both have.
+def _test(scored: Scored, metrics: tuple[str, str], aspect: str, level: str) -> DifferenceTest:
+    """Test by Williams whether the first of two metrics is better, over the cells both have."""
+    first, second = (scored.scores[name] for name in metrics)
+    rating = scored.ratings[aspect]
+    return compare_correlations(
+        first, second, rating, level=level, coefficient="spearman", test="williams1959"
+    )
 
-    Returns the one-sided p-value, NaN where there is none.
-    """
-    x, y, rating = scored.scores[first], scored.scores[second], scored.ratings[aspect]
-    of_all = {"level": "global", "coefficient": "spearman", "test": "williams1959"}
-    return float(compare_correlations(x, y, rating, **of_all).p_greater)
+
+def _against_rouge(scored: Scored, row: Row) -> dict[str, Any]:
+    """Test whether a metric is better than ROUGE-L."""
+    baseline = baseline_of(scored.scores)
+    names = ("difference", "statistic", "degrees_of_freedom", "p_greater")
+    if row["metric"] == baseline:
+        return {"baseline": baseline, **dict.fromkeys((*names, "stars", "test_reason"))}
+    test = _test(scored, (row["metric"], baseline), row["aspect"], row["level"])
+    return {
+        "baseline": baseline,
+        **{name: getattr(test, name) for name in names},
+        "stars": stars(test.p_greater),
+        "test_reason": test.reason,
+    }
 
 
 def stars(p_value: float) -> str:
@@ -112,30 +129,94 @@ def stars(p_value: float) -> str:
     return next((text for limit, text in STARS if p_value < limit), "")
 
 
-def _place(scored: Scored, row: Row) -> Numbers:
-    """Print ROUGE-L, which has no encoder, in the columns of all."""
-    metric, aspect = row["metric"], row["aspect"]
-    encoder, form = metric.partition("@")[2], "{}"
-    if metric != ROUGE_L:
-        form = f"{stars(better_by_williams(scored, metric, ROUGE_L, aspect))}{{}}"
-    return {
-        ((scored.names[metric],), f"{scored.heads[aspect]} {column}"): Ours(row["value"], form)
-        for column in ([encoder] if encoder else ENCODERS)
-    }
+def baseline_of(metrics: Iterable[str]) -> str:
+    """Find ROUGE-L among metrics; a `ValueError` where there is none."""
+    for name in metrics:
+        if is_rouge_f(name, "l"):
+            return name
+    raise ValueError(
+        "the tables of Clark et al. 2019 compare with ROUGE-L, got no ROUGE-L among "
+        f"{listed(list(metrics))}; score with `--metrics rougeL` too"
+    )
 
 
-def _footnotes(bench: Bench, table: Table) -> Made:
-    """Test a metric with one encoder against the same with another."""
-    ours: Numbers = {}
-    for scored in bench.fill(table):
-        for pair, aspect in itertools.product(
-            itertools.combinations(scored.scores, 2), scored.ratings
-        ):
-            if len({name.partition("@")[0] for name in pair}) == 1:
-                p_value = better_by_williams(scored, pair[0], pair[1], aspect)
-                either = min(p_value, 1 - p_value)
-                cell = (scored.names[pair[0]],), scored.data
-                ours[cell] = Ours(None if math.isnan(p_value) else either)
+_TABLE2 = Correlations(
+    title="Spearman correlation of metrics with human ratings",
+    levels=("global", "system", "summary"),
+    coefficients=("spearman",),
+    is_by_encoder=True,
+    order=lambda metric: (not is_rouge_f(metric, "l"), is_baseline(metric)),
+    more=_against_rouge,
+    form=lambda row: f"{row['stars'] or ''}{{}}",
+    notes=lambda scored: (
+        f"Stars: better than {baseline_of(scored.scores)} by the one-sided test of Williams, * for "
+        "p < 0.05 and ** for p < 0.01, not corrected for many comparisons.",
+        "Level: global is the paper's, all summaries at once; its test takes the summaries of one "
+        "system or document for independent and is too sure of itself. Summary level is a mean "
+        "over documents and has no such test.",
+    ),
+)
+
+
+def _figure3(scored: Scored) -> Shown | None:
+    table2 = _TABLE2(scored)
+    if table2 is None:
+        return None
+    names = table2.frame["metric"].unique(maintain_order=True).to_list()
+    frame = table2.frame.filter(level="global").with_columns(
+        base=pl.col("metric").replace_strict({name: base_of(name) for name in names}),
+        variant=pl.col("metric").replace_strict({name: variant_of(name) for name in names}),
+    )
+    frame = frame.select(
+        *("aspect", "metric", "base", "variant", "coefficient", "value", "^n_.*$", "reason")
+    )
+
+    bases = list(dict.fromkeys(map(base_of, names)))
+    shown = frame.drop_nulls("value").with_columns(pl.col("variant").replace("", "none"))
+    chart = chart_of("clark2019-figure3", shown)
+    chart["encoding"]["y"]["sort"] = sorted(names, key=lambda name: bases.index(base_of(name)))
+    if not any(map(variant_of, names)):
+        chart["encoding"]["color"]["legend"] = None
+    return Shown(
+        title="Spearman correlation of each metric with human ratings, by encoder",
+        frame=frame,
+        notes=("Over all summaries.", *table2.notes[2:]),
+        chart=chart,
+    )
+
+
+def _encoders_compared(scored: Scored) -> Shown | None:
+    """Test a metric with one encoder, or of one run, against the same with another."""
+    rows, cells = [], []
+    for pair, aspect in itertools.product(itertools.combinations(scored.scores, 2), scored.ratings):
+        if base_of(pair[0]) == base_of(pair[1]):
+            test = _test(scored, pair, aspect, "global")
+            row = {"aspect": aspect, "metric_a": pair[0], "metric_b": pair[1], "n_cells": test.n}
+            names = ("difference", "statistic", "p_greater", "p_value", "reason")
+            rows.append(row | {name: getattr(test, name) for name in names})
+            cells.append((pair, aspect, p_value_text(test.p_greater)))
+    if not rows:
+        return None
+    return Shown(
+        title="Does the encoder, or the run, make a difference? p-values of the test of Williams",
+        frame=typed(rows),
+        printed=laid_out(("metric_a", "metric_b"), cells),
+        n_labels=2,
+        notes=(
+            "As in footnotes 12 and 13: Spearman over all summaries; one-sided, that the first is "
+            "the better one. The two-sided p-value is in the CSV.",
+        ),
+    )
+
+
+def _footnotes(bench: Bench) -> Made:
+    ours: dict[Cell, Ours] = {}
+    for name, scored in bench.fill(FOOTNOTES):
+        shown = _encoders_compared(scored)
+        for row in shown.frame.iter_rows(named=True) if shown else ():
+            p_value = row["p_greater"]
+            cell = (scored.names[row["metric_a"]],), name
+            ours[cell] = Ours(p_value and min(p_value, 1 - p_value))
     note = "One-sided, in the direction that the texts at hand show; WMS is not printed."
     return Made(ours=ours, notes=[note])
 
@@ -143,27 +224,31 @@ def _footnotes(bench: Bench, table: Table) -> Made:
 # Tables 1 and 3: texts that are printed in the paper
 
 
-def _printed_texts(bench: Bench, table: Table) -> Made:
+def _of_printed_texts(name: str) -> Callable[[Bench], Made]:
     """Score the candidates of a table against its reference, or each against its own."""
-    from sms.scoring import score_texts
 
-    extra, encoders = printed_table(table.name).extra, bench.specs(table.encoders)
-    candidates: Mapping[str, str] = extra["candidates"]
-    references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
-    scores = score_texts(
-        list(candidates.values()),
-        [references[row] for row in candidates],
-        metrics=("rougeL", *(MOVERS.values() if encoders else ())),
-        preset=PRESET,
-        encoders=encoders or {"minilm": "minilm"},
-    )
-    ours: Numbers = {
-        ((row,), column): Ours(_scaled(metric, value))
-        for column, metric in NAMES.items()
-        if metric in scores.column_names
-        for row, value in zip(candidates, scores[metric].to_pylist(), strict=True)
-    }
-    return Made(ours=ours)
+    def make(bench: Bench) -> Made:
+        from sms.scoring import score_texts
+
+        extra, encoders = printed_table(name).extra, bench.specs([ENCODERS["GloVe"]])
+        candidates: Mapping[str, str] = extra["candidates"]
+        references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
+        table = score_texts(
+            list(candidates.values()),
+            [references[row] for row in candidates],
+            metrics=("rougeL", *(MOVERS.values() if encoders else ())),
+            preset=PRESET,
+            encoders=encoders or {"minilm": "minilm"},
+        )
+        ours: dict[Cell, Ours] = {
+            ((row,), column): Ours(_scaled(metric, value))
+            for column, metric in NAMES.items()
+            if metric in table.column_names
+            for row, value in zip(candidates, table[metric].to_pylist(), strict=True)
+        }
+        return Made(ours=ours)
+
+    return make
 
 
 def _scaled(metric: str, value: float | None) -> float | None:
@@ -174,7 +259,7 @@ def _scaled(metric: str, value: float | None) -> float | None:
 # Table 4: summarisers
 
 
-def _table4(bench: Bench, _table: Table) -> Made:
+def _table4(bench: Bench) -> Made:
     if not bench.has(SUMMARISERS):
         return Made()
     from pipelines.reinforcement import SCORES_FOLDER
@@ -206,11 +291,11 @@ _OWN_MODELS = 3
 # Tables 6 and 7: counts
 
 
-def _table6(_bench: Bench, _table: Table) -> Made:
+def _table6(_bench: Bench) -> Made:
     """Compute percentages and tests from the printed counts."""
     printed = printed_table("clark2019-table6")
     wins, losses = printed.column("other"), printed.column("ROUGE-L")
-    ours: Numbers = {}
+    ours: dict[Cell, Ours] = {}
     p_values = {}
     for row in printed.rows:
         n_wins, n_both = int(wins[row]), int(wins[row] + losses[row])
@@ -231,8 +316,8 @@ def _table6(_bench: Bench, _table: Table) -> Made:
     )
 
 
-def _table7(bench: Bench, _table: Table) -> Made:
-    ours: Numbers = {}
+def _table7(bench: Bench) -> Made:
+    ours: dict[Cell, Ours] = {}
     for name, data in DATA.items():
         if (judged := bench.judged(data)) is None:
             continue
@@ -249,26 +334,37 @@ def _table7(bench: Bench, _table: Table) -> Made:
     return Made(ours=ours)
 
 
-_TABLE2 = Table(
+_CORRELATED = Table(
     name="clark2019-table2",
-    make=correlated("global", ("spearman",), _place),
     data=DATA,
     encoders=tuple(ENCODERS.values()),
     metrics=_metrics,
     scoring={"preset": PRESET},
+    shows=_TABLE2,
 )
-_TABLE1 = Table(
-    name="clark2019-table1",
-    make=_printed_texts,
-    encoders=(ENCODERS["GloVe"],),
-    needs_nothing=True,
+FOOTNOTES = replace(
+    _CORRELATED, name="clark2019-footnotes", shows=_encoders_compared, make=_footnotes
 )
+
+
+def _printed_texts(name: str) -> Table:
+    return Table(
+        name=name, encoders=(ENCODERS["GloVe"],), make=_of_printed_texts(name), needs_nothing=True
+    )
+
+
 TABLES = (
-    _TABLE1,
-    _TABLE2,
-    replace(_TABLE2, name="clark2019-footnotes", make=_footnotes),
-    replace(_TABLE1, name="clark2019-table3"),
-    Table(name="clark2019-table4", make=_table4, others=(SUMMARISERS,)),
+    _printed_texts("clark2019-table1"),
+    _CORRELATED,
+    FOOTNOTES,
+    _printed_texts("clark2019-table3"),
+    replace(
+        _CORRELATED,
+        name="clark2019-figure3",
+        metrics=lambda bench, encoders: {name: name for name in _metrics(bench, encoders)},
+        shows=_figure3,
+    ),
+    Table(name="clark2019-table4", others=(SUMMARISERS,), make=_table4),
     Table(name="clark2019-table6", make=_table6, needs_nothing=True),
-    Table(name="clark2019-table7", make=_table7, data=DATA),
+    Table(name="clark2019-table7", data=DATA, make=_table7),
 )

@@ -1,125 +1,43 @@
-"""`reproduce`: makes tables of the papers, and writes them next to the published."""
+"""`reproduce`: makes tables and figures of the papers, and writes them."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from cluster.output import Output
 from cluster.store import is_url, local_folder
-from pipelines.papers import bao2020, clark2019, sun2019
-from pipelines.papers.bench import Bench
-from pipelines.papers.table import (
-    Need,
-    Numbers,
-    Ours,
-    PrintedCell,
-    PrintedTable,
-    Table,
-    differences,
-    printed_table,
-)
-from pipelines.reports.numbers import UNDEFINED, number_text
-from pipelines.reports.tables import escape_markdown
+from pipelines.papers import bao2020, clark2019, summeval, sun2019
+from pipelines.papers.bench import Bench, Made, Need, Table, differences
+from pipelines.papers.printed import PAPERS, PrintedTable, printed_table
+from pipelines.papers.reproduction import Reproduction
+from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, nearest, several
 
-TABLES: dict[str, Table] = {
-    table.name: table for table in (*clark2019.TABLES, *sun2019.TABLES, *bao2020.TABLES)
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (*clark2019.TABLES, *sun2019.TABLES, *bao2020.TABLES, summeval.TABLE)
 }
 """Everything that can be made, in the order of the papers."""
 WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
 
-_LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reproduction:
-    """The result of making a table again."""
-
-    printed: PrintedTable
-    ours: Numbers
-    differs: Sequence[str]
-    """What is not as in the paper: data, weights, or how something is computed."""
-    notes: Sequence[str] = ()
-    """What else a reader must know, such as numbers of documents."""
-    missing: Sequence[str] = ()
-    """What was needed and is not there."""
-
-    def frame(self) -> pl.DataFrame:
-        """Return a row per printed cell.
-
-        Columns are the labels of the table, `column`, `printed` (the text), `published`, `ours`
-        and `difference` (ours minus published); null where there is no number.
-        """
-        rows = [
-            (*cell.row, cell.column, cell.text, cell.value, self._ours(cell).value)
-            for cell in self.printed.cells
-        ]
-        texts = dict.fromkeys((*self.printed.labels, "column", "printed"), pl.String)
-        schema = {**texts, "published": pl.Float64, "ours": pl.Float64}
-        frame = pl.DataFrame(rows, schema, orient="row")
-        return frame.with_columns(difference=pl.col("ours") - pl.col("published"))
-
-    def to_markdown(self) -> str:
-        """Write the table in the layout of the paper: `published / ours (difference)`."""
-        printed = self.printed
-        title = f"{printed.title}. {printed.paper}, {printed.where}."
-        lines = [f"# {printed.name}", "", escape_markdown(title), ""]
-        rows: dict[tuple[str, ...], list[str]] = {}
-        for cell in printed.cells:
-            rows.setdefault(cell.row, list(cell.row)).append(self._text(cell))
-        header = [*printed.labels, *printed.columns]
-        dashes = [":---"] * len(printed.labels) + ["---:"] * len(printed.columns)
-        escaped = [map(escape_markdown, row) for row in (header, *rows.values())]
-        table = [f"| {' | '.join(row)} |" for row in (escaped[0], dashes, *escaped[1:])]
-        lines += [_LEGEND, "", *table, ""]
-        for title, items in (
-            ("What differs from the paper", self.differs),
-            ("Notes", self.notes),
-            ("Not computed, because it is not there", self.missing),
-        ):
-            if items:
-                lines += [f"{title}:", "", *(f"- {escape_markdown(item)}" for item in items), ""]
-        return "\n".join(lines).rstrip() + "\n"
-
-    def to_json(self) -> str:
-        """Write everything."""
-        content = {
-            **{name: getattr(self.printed, name) for name in ("name", "title", "paper", "where")},
-            "cells": self.frame().to_dicts(),
-            **{name: list(getattr(self, name)) for name in ("differs", "notes", "missing")},
-        }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-    def _ours(self, cell: PrintedCell) -> Ours:
-        return self.ours.get((cell.row, cell.column), Ours(None))
-
-    def _text(self, cell: PrintedCell) -> str:
-        if (cell.row, cell.column) not in self.ours:
-            return cell.text
-        ours = self._ours(cell)
-        shown = ours.text(cell.decimals)
-        if cell.value is None or ours.value is None:
-            return f"{cell.text or UNDEFINED} / {shown}"
-        difference = number_text(ours.value - cell.value, cell.decimals, minus="-")
-        sign = "" if difference.startswith("-") or not float(difference) else "+"
-        return f"{cell.text} / {shown} ({sign}{difference})"
-
 
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
-    """Make tables of the three papers, next to the published numbers.
+    """Make tables or figures of the three papers, next to the published numbers.
 
     Raises ValueError if the request is wrong or nothing that a table needs is there, OSError if a
     file cannot be read or written.
@@ -130,29 +48,64 @@ def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[
     >>> table6.frame().filter(criterion="overall", against="SMS", column="% ↑")["ours"].round(1)[0]
     67.8
     """
-    chosen = [_find_table(name) for name in dict.fromkeys(several(tables))]
-    if not chosen:
-        raise ValueError("`tables` must name at least one table, got none")
-    _check_encoders(chosen, settings)
+    of_study = bool(settings.scores) or settings.ratings is not None
+    chosen = list(find_tables(several(tables), of_study=of_study))
+    _check(chosen, settings)
     output = None if settings.out is None else Output.named("out", settings.out)
     if output is not None:
         output.check_folder()
+    results = _of_study(chosen, settings) if of_study else _of_papers(chosen, settings, output)
+    made = []
+    for result in results:
+        if output is not None:
+            _write(result, output)
+        made.append(result)
+    return made
+
+
+def _of_papers(
+    tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
+) -> Iterable[Reproduction]:
+    """Make tables from the papers' data, or what stands in for them."""
     data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
     folder: AbstractContextManager[AnyPath] = (
         tempfile.TemporaryDirectory(prefix="assay-")
         if output is None or is_url(output.path)
         else nullcontext(output.local / WORK_FOLDER)
     )
-    results = []
     with folder as work:
         bench = Bench(settings, Path(work), data=data, scorers=scorers)
         if settings.fresh:
             shutil.rmtree(work, ignore_errors=True)
-        for table in chosen:
-            results.append(_made(table, bench))
-            if output is not None:
-                _write(results[-1], output)
-    return results
+        for table in tables:
+            yield _made(table, bench)
+
+
+def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[Reproduction]:
+    """Make tables from scores and ratings of one's own."""
+    rated = read_ratings(
+        settings.ratings or "", aspects=settings.aspects, raters=settings.raters, columns={}
+    )
+    inputs = [find_scores(path) for path in settings.scores]
+    scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
+    study = make_study(rated, scores)
+    own = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
+    for table in tables:
+        if table.shows and (shown := table.shows(own)):
+            figure = replace(
+                shown,
+                name=table.name,
+                frame=shown.frame.with_columns(raters=pl.lit(study.pool)),
+                notes=[*shown.notes, f"Raters: {study.pool}."],
+            )
+            yield Reproduction(
+                printed=PrintedTable(name=table.name, title=shown.title),
+                ours={},
+                differs=[
+                    "The data are a study's, not the paper's: no published numbers belong to them."
+                ],
+                figures=[figure],
+            )
 
 
 def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, bool]]:
@@ -160,24 +113,41 @@ def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, b
 
     A wrong name or specification is a `ValueError`.
     """
-    named = _find_table(table)
+    (named,) = find_tables([table])
     _check_encoders([named], settings)
     data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
     bench = Bench(settings, data=data, scorers=scorers)
     return [(need, *bench.find(need)) for need in named.needs]
 
 
-def _find_table(name: str) -> Table:
-    if name not in TABLES:
-        raise ValueError(f"no such table `{name}`; {nearest(name, TABLES)}")
-    return TABLES[name]
+def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:
+    """Find tables and figures by their names; with `of_study` those that a study has, and papers'.
+
+    A wrong name is a `ValueError` with the nearest one.
+    """
+    known = {name: [table] for name, table in TABLES.items()}
+    if of_study:
+        shown = {name: [table] for name, table in TABLES.items() if table.shows}
+        papers = {
+            paper: [t for n, (t,) in shown.items() if n.startswith(paper)] for paper in PAPERS
+        }
+        known = papers | shown
+    for name in dict.fromkeys(names):
+        if name in TABLES and name not in known:
+            raise ValueError(
+                f"{name} compares no scores with ratings; with `--scores` name one of "
+                f"{', '.join(known)}"
+            )
+        if name not in known:
+            raise ValueError(f"no such table `{name}`; {nearest(name, known)}")
+        yield from known[name]
 
 
 def _made(table: Table, bench: Bench) -> Reproduction:
     bench.missing, bench.differs = {}, {}
     bench.tell(f"making {table.name}")
-    made = table.make(bench, table)
-    if not made.ours:
+    made = table.make(bench) if table.make else _filled(table, bench)
+    if not (made.ours or made.figures):
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
         raise ValueError(
             f"nothing of {table.name} can be made, because these are missing: {names}; "
@@ -189,7 +159,40 @@ def _made(table: Table, bench: Bench) -> Reproduction:
         differs=[*bench.differs, *differences(table.name), *made.differs],
         notes=made.notes,
         missing=list(bench.missing),
+        figures=made.figures,
     )
+
+
+def _filled(table: Table, bench: Bench) -> Made:
+    """Fill the cells of a table of correlations, or draw a figure, for each of its data sets."""
+    ours: dict[Cell, Ours] = {}
+    notes: list[str] = []
+    figures: list[Shown] = []
+    assert table.shows is not None  # noqa: S101  (a table without has its own `make`)
+    for name, own in bench.fill(table):
+        is_figure = not isinstance(table.shows, Correlations)
+        if is_figure:
+            own = replace(own, scores={own.names.get(m, m): x for m, x in own.scores.items()})
+        shown = table.shows(own)
+        if shown is not None and is_figure:
+            suffix = f"-{name.lower()}" if len(table.data) > 1 else ""
+            figures.append(replace(shown, name=f"{table.name}{suffix}"))
+        elif shown is not None:
+            ours |= shown.numbers
+            (sizes,) = (note for note in shown.notes if note.startswith("From "))
+            notes.append(f"{name}: {sizes[0].lower()}{sizes[1:]}" if name else sizes)
+    return Made(ours=ours, notes=notes, figures=figures)
+
+
+def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
+    if not tables:
+        raise ValueError("`tables` must name at least one table, got none")
+    if bool(settings.scores) != (settings.ratings is not None):
+        raise ValueError("`scores` and `ratings` must be given together, or neither of them")
+    _check_encoders(tables, settings)
+    for table in tables:
+        if settings.out is None and "figure" in table.name:
+            raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
 
 
 def _check_encoders(tables: Sequence[Table], settings: ReproduceSettings) -> None:
@@ -214,8 +217,15 @@ def _folder(option: str, folder: AnyPath | None) -> Path | None:
 
 
 def _write(result: Reproduction, out: Output) -> None:
-    """Write a table as Markdown, CSV and JSON."""
+    """Write a table as Markdown, CSV and JSON, its figures as pictures with their numbers."""
     name = result.printed.name
     out.write(result.to_markdown().encode(), f"{name}.md")
     out.write(result.to_json().encode(), f"{name}.json")
-    out.write(result.frame().write_csv().encode(), f"{name}.csv")
+    if result.printed.cells:
+        out.write(result.frame().write_csv().encode(), f"{name}.csv")
+    for figure in result.figures:
+        out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
+        if figure.chart:
+            from pipelines.reports.charts import draw_svg
+
+            out.write(draw_svg(dict(figure.chart)), f"{figure.name}.svg")

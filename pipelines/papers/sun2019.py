@@ -1,34 +1,46 @@
-"""Sun and Nenkova (2019), on evaluation by cosine of embeddings: every table.
+"""Sun and Nenkova (2019), on evaluation by cosine of embeddings: every table and figure.
 
 "The Feasibility of Embedding Based Automatic Evaluation for Single Document Summarization":
 system-level Pearson and Spearman with p-values (Tables 1 and 3, appendix Table 2), the average rank
-of each metric (Table 4).
+of each metric (Table 4). Figure 1 is a correlation that grows sure of itself with the number of
+articles, Figure 2 one that changes with how much of the document is read, Figure 3 each system's
+rating and score. A metric against the document is one whose name ends in `:source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from pipelines.papers.bench import Bench
+from agreement import sample_size_curve, shared_cells, system_means
+from pipelines.papers.bench import Bench, Made, RatedData, Table, differences, needs_in
+from pipelines.papers.printed import printed_table
 from pipelines.papers.table import (
-    Made,
+    Cell,
+    Correlations,
     Numbers,
     Ours,
-    RatedData,
     Row,
     Scored,
-    Table,
-    correlated,
-    correlation_rows,
-    differences,
-    needs_in,
-    printed_table,
+    Shown,
+    chart_of,
+    correlation_row,
+    is_against_source,
+    is_rouge,
+    is_rouge_f,
+    laid_out,
+    size_notes,
+    typed,
+    undefined_notes,
 )
 from pipelines.tables.keyed import KEYS
+from pipelines.tables.study import is_baseline
 
 ALPHA = 0.05
 """A p-value below it is marked with a star."""
@@ -38,13 +50,22 @@ ORACLE = "fragments"
 """System of Newsroom that the paper leaves out (section 4)."""
 COVERAGE_STEPS = 4
 """DUC 2001 grades coverage from 0 to 4; the paper's lie between 0 and 1."""
+N_DRAWS = 50
+"""Figure 1: random sets of articles for each number of them."""
+N_SIZES = 10
+"""Figure 1: numbers of articles, evenly spaced."""
+CUTS = (400, 750, None)
+"""Tokens of the source in Figure 2; None for all."""
+CUT_ENCODERS = ("max", "avg", "InferSent")
+"""Those that Figure 2 is about."""
 RANK_DECIMALS = 12
 """Correlations that agree to so many decimals share a rank."""
 
 ENCODERS = needs_in("sun2019")
 ROUGE = {f"rouge{n}_{part.lower()}": f"R{n}-{part}" for n in (1, 2) for part in "RPF"}
 _SHORT = {"pearson": "P", "spearman": "S"}
-_BOTH = ("pearson", "spearman")
+_BLOCKS = ("ROUGE", "ref", "doc", "baseline")
+_CUT = re.compile(r"\|first:(\d+|all)(?=\||$)")
 
 
 # What it is about
@@ -83,37 +104,64 @@ def _metrics(_bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
     return ROUGE | names | {f"{metric}:source": name for metric, name in names.items()}
 
 
+def _metrics_against_reference(bench: Bench, encoders: Sequence[str]) -> dict[str, str]:
+    names = _metrics(bench, encoders)
+    return {metric: "" if is_against_source(metric) else name for metric, name in names.items()}
+
+
 # Tables 1 and 3, Table 2 of the appendix: correlations
 
 
-def _side(metric: str) -> str:
-    """Say what a metric compares with."""
-    return "doc" if metric.endswith(":source") else "ref"
+def block_of(metric: str) -> str:
+    """Return in which block of Table 3 a metric stands; "baseline" for a trivial one."""
+    if is_baseline(metric):
+        return "baseline"
+    if is_rouge(metric):
+        return "ROUGE"
+    return "doc" if is_against_source(metric) else "ref"
 
 
-def _block(metric: str) -> str:
-    """Return in which block of Table 3 a metric stands."""
-    return "ROUGE" if metric in ROUGE else _side(metric)
+def _star(row: Row) -> str:
+    is_found = row["p_value"] is not None and row["p_value"] < ALPHA
+    return "{}*" if is_found else "{}"
 
 
-def _place(scored: Scored, row: Row) -> Numbers:
-    head, measure = scored.heads[row["aspect"]], _SHORT[row["coefficient"]]
-    is_significant = row["p_value"] is not None and row["p_value"] < ALPHA
-    column = f"{head} {measure}({_side(row['metric'])})"
-    name = scored.names[row["metric"]]
-    return {((name,), column): Ours(row["value"], "{}*" if is_significant else "{}")}
+_TABLE1 = Correlations(
+    title="System-level correlation with human ratings",
+    levels=("system",),
+    coefficients=("pearson", "spearman"),
+    order=lambda metric: _BLOCKS.index(block_of(metric)),
+    more=lambda _scored, row: {"against": block_of(row["metric"])},
+    form=_star,
+    cell=lambda row, name, head: (
+        (name,),
+        f"{head} {_SHORT[row['coefficient']]}"
+        f"({'doc' if is_against_source(row['metric']) else 'ref'})",
+    ),
+    notes=lambda _scored: (
+        "P: Pearson, S: Spearman, against the reference or the document; * for p < 0.05, "
+        "two-sided, not corrected for many comparisons.",
+    ),
+)
 
 
-def _place_by_aspect(scored: Scored, row: Row) -> Numbers:
-    own = (_block(row["metric"]), scored.names[row["metric"]])
-    return {(own, scored.heads[row["aspect"]]): Ours(row["value"])}
+def _by_aspect(coefficient: str) -> Correlations:
+    return replace(
+        _TABLE1,
+        title=f"System-level {coefficient.capitalize()} correlation by aspect",
+        labels=("against", "metric"),
+        coefficients=(coefficient,),
+        form=lambda _row: "{}",
+        cell=lambda row, name, head: ((block_of(row["metric"]), name), head),
+        notes=lambda _scored: (),
+    )
 
 
 # Table 2: statistics
 
 
-def _table2(bench: Bench, _table: Table) -> Made:
-    ours: Numbers = {}
+def _table2(bench: Bench) -> Made:
+    ours: dict[Cell, Ours] = {}
     for name, data in DUC.items():
         if (judged := bench.judged(data)) is None:
             continue
@@ -149,20 +197,24 @@ def _mean_length(texts: pl.Series) -> Any:  # noqa: ANN401  (a float, or None wi
 # Table 4: ranks
 
 
-def average_ranks(correlations: pl.DataFrame, yardsticks: Sequence[str]) -> Numbers:
+def average_ranks(
+    correlations: pl.DataFrame, sides: Sequence[str], yardsticks: Sequence[str]
+) -> pl.DataFrame:
     """Average each metric's rank over data sets (Table 4).
 
     Reads columns `data_set`, `against`, `coefficient`, `metric` and `value`, null where undefined.
     Metrics of one of the sides (`ref` and `doc`) are ranked with the yardsticks, the highest
-    first; equal values share the better rank, as in the paper. None for a metric that is undefined
-    or absent on a data set.
+    first; equal values share the better rank, as in the paper.
+    Returns `against`, `coefficient`, `metric`, `value` (the average rank; lower is better; null for
+    a metric that is undefined or absent on a data set), `n_data_sets` it has a rank on, and
+    `reason`.
     """
     is_yardstick = pl.col("metric").is_in(yardsticks)
     both = [
         correlations.filter((pl.col("against") == side) | is_yardstick).with_columns(
             against=pl.lit(side)
         )
-        for side in ("ref", "doc")
+        for side in sides
     ]
     value = pl.col("value").round(RANK_DECIMALS)
     ranked = pl.concat(both).with_columns(
@@ -170,33 +222,61 @@ def average_ranks(correlations: pl.DataFrame, yardsticks: Sequence[str]) -> Numb
         n_wanted=pl.col("data_set").n_unique().over("against", "coefficient"),
     )
     by_metric = ranked.group_by("against", "coefficient", "metric", maintain_order=True).agg(
-        pl.when(pl.col("rank").count() == pl.col("n_wanted").first()).then(pl.col("rank").mean())
+        value=pl.col("rank").mean(),
+        n_data_sets=pl.col("rank").count().cast(pl.Int64),
+        n_wanted=pl.col("n_wanted").first(),
     )
+    is_whole = pl.col("n_data_sets") == pl.col("n_wanted")
+    n_lacking = pl.col("n_wanted") - pl.col("n_data_sets")
+    reason = pl.format("undefined on {} of {}", n_lacking, pl.col("n_wanted"))
+    return by_metric.with_columns(
+        value=pl.when(is_whole).then("value"), reason=pl.when(~is_whole).then(reason)
+    ).drop("n_wanted")
+
+
+def _rank_cells(ranks: pl.DataFrame) -> Numbers:
     return {
-        ((metric,), f"{_SHORT[coefficient]}({side})"): Ours(rank)
-        for side, coefficient, metric, rank in by_metric.iter_rows()
+        (
+            (row["metric"].removesuffix(":source"),),
+            f"{_SHORT[row['coefficient']]}({row['against']})",
+        ): Ours(row["value"])
+        for row in ranks.iter_rows(named=True)
     }
 
 
-def _table4(bench: Bench, table: Table) -> Made:
+def _ranks_of_study(scored: Scored) -> Shown | None:
+    """Rank metrics; ROUGE-1 F, ROUGE-2 F and the trivial baselines are the yardsticks."""
+    table1 = _TABLE1(scored)
+    blocks = set(map(block_of, scored.scores))
+    sides = [side for side in ("ref", "doc") if side in blocks]
+    if table1 is None or not sides:
+        return None
+    yardsticks = [m for m in scored.scores if is_baseline(m) or is_rouge_f(m, "[12]")]
+    ranks = average_ranks(table1.frame.rename({"aspect": "data_set"}), sides, yardsticks)
+    cells = [(row, column, ours.text(3)) for (row, column), ours in _rank_cells(ranks).items()]
+    return Shown(
+        title="Average rank of each metric; lower is better",
+        frame=ranks,
+        printed=laid_out(["metric"], cells),
+        notes=(
+            f"Averaged over the {len(scored.ratings)} aspects of this data set, where the paper "
+            "averages over three data sets. Equal correlations share the better rank.",
+            *undefined_notes(ranks),
+        ),
+    )
+
+
+def _table4(bench: Bench) -> Made:
     """Rank by our correlations where all three data sets are there, else by the printed ones."""
-    rows = []
-    data_sets = set()
-    for scored in bench.fill(table):
-        aspect = next(iter(table.data[scored.data].aspects))
-        first = replace(scored, ratings={aspect: scored.ratings[aspect]})
-        data_sets.add(scored.data)
-        rows += [
-            {
-                "data_set": scored.data,
-                "metric": scored.names[row["metric"]],
-                "against": _block(row["metric"]),
-                "coefficient": row["coefficient"],
-                "value": row["value"],
-            }
-            for row in correlation_rows(first, "system", _BOTH)
-        ]
-    if len(data_sets) < len(table.data):
+    frames = []
+    for name, scored in bench.fill(TABLE4):
+        if (shown := _TABLE1(scored)) is not None:
+            aspect = next(iter(TABLE4.data[name].aspects))
+            frame = shown.frame.filter(aspect=aspect).with_columns(
+                data_set=pl.lit(name), metric=pl.col("metric").replace_strict(scored.names)
+            )
+            frames.append(frame)
+    if len(frames) < len(TABLE4.data):
         return Made(
             ours=ranks_of(printed_correlations()),
             notes=[
@@ -206,7 +286,7 @@ def _table4(bench: Bench, table: Table) -> Made:
             ],
         )
     return Made(
-        ours=ranks_of(pl.DataFrame(rows, schema_overrides={"value": pl.Float64})),
+        ours=ranks_of(pl.concat(frames)),
         differs=differences("sun2019-table4-from-data"),
         notes=["Ranks of our correlations; equal ones share the better rank."],
     )
@@ -216,7 +296,7 @@ def ranks_of(correlations: pl.DataFrame) -> Numbers:
     """Average the rank of each row of Table 4; the columns are those of `average_ranks`."""
     wanted = [row[0] for row in printed_table("sun2019-table4").rows]
     kept = correlations.filter(pl.col("metric").is_in(wanted))
-    return average_ranks(kept, list(ROUGE.values()))
+    return _rank_cells(average_ranks(kept, ("ref", "doc"), list(ROUGE.values())))
 
 
 def printed_correlations() -> pl.DataFrame:
@@ -235,33 +315,178 @@ def printed_correlations() -> pl.DataFrame:
     return pl.DataFrame(rows, columns, orient="row")
 
 
-_TABLE1 = Table(
+# Figures
+
+
+def figure1(scored: Scored) -> Shown:
+    """Correlate on random sets of articles of growing size: mean and standard deviation.
+
+    Every metric and aspect gets the same draws.
+    """
+    n_documents = next(iter(scored.scores.values())).shape[1]
+    numbers = np.unique(np.linspace(1, n_documents, N_SIZES + 1).round().astype(np.int64)[1:])
+    curve = sample_size_curve(
+        np.stack(list(scored.scores.values())),
+        np.stack(list(scored.ratings.values())),
+        numbers,
+        level="system",
+        coefficient="pearson",
+        n_draws=N_DRAWS,
+        rng=np.random.default_rng(scored.seed),
+    )
+    rows = [
+        {
+            "aspect": aspect,
+            "metric": metric,
+            "coefficient": "pearson",
+            "n_documents": int(size),
+            "mean": curve.means[s, m, k],
+            "deviation": curve.deviations[s, m, k],
+            "n_draws": N_DRAWS,
+            "n_undefined": int(curve.n_undefined[s, m, k]),
+        }
+        for k, aspect in enumerate(scored.ratings)
+        for m, metric in enumerate(scored.scores)
+        for s, size in enumerate(numbers)
+    ]
+    frame = typed(rows)
+
+    low, high = pl.col("mean") - pl.col("deviation"), pl.col("mean") + pl.col("deviation")
+    shown = frame.drop_nulls("mean").with_columns(low=low, high=high)
+    chart = chart_of("sun2019-figure1", shown)
+    chart["facet"]["sort"] = list(scored.scores)
+    return Shown(
+        title="System-level Pearson correlation against the number of articles",
+        frame=frame,
+        notes=(
+            f"Mean and standard deviation over {N_DRAWS} random sets of articles; the paper does "
+            "not name its coefficient. Sets of nearly all articles overlap: the bars shrink "
+            "to nothing at the right end whatever the error of the last point.",
+        ),
+        chart=chart,
+    )
+
+
+def figure2(scored: Scored) -> Shown | None:
+    """Correlate metrics whose sources were cut to different lengths; None if none were."""
+    # Of several runs a metric is called RUN/METRIC; the paper's data have names without the run.
+    names = {m: scored.names.get(m.rpartition("/")[2], m) for m in scored.scores}
+    rows = [
+        {
+            "aspect": aspect,
+            "metric": names[metric],
+            "cut_metric": names[cut],
+            "source_tokens": n_tokens,
+        }
+        | correlation_row(scored.scores[cut], rating, "system", coefficient)
+        for metric, by_length in source_cuts(scored.signatures, list(scored.scores)).items()
+        for n_tokens, cut in by_length.items()
+        for aspect, rating in scored.ratings.items()
+        for coefficient in ("pearson", "spearman")
+    ]
+    if not rows:
+        return None
+    frame = typed(rows)
+
+    length = pl.col("source_tokens").cast(pl.String).fill_null("all")
+    chart = chart_of("sun2019-figure2", frame.drop_nulls("value").with_columns(length=length))
+    lengths = [*map(str, frame["source_tokens"].drop_nulls().unique().sort()), "all"]
+    chart["encoding"]["x"]["sort"] = lengths
+    chart["encoding"]["column"]["sort"] = list(scored.ratings)
+    return Shown(
+        title="System-level correlation when only the beginning of the source is read",
+        frame=frame,
+        notes=("`source_tokens` is null where the whole source was read.", *size_notes(frame)),
+        chart=chart,
+    )
+
+
+def source_cuts(
+    signatures: Mapping[str, str], metrics: Sequence[str]
+) -> dict[str, dict[int | None, str]]:
+    """Find metrics that were computed several times, with sources cut to different lengths.
+
+    By the metric as it is called for the longest source: the metric for every number of source
+    tokens, shortest first, None for the whole source.
+    """
+    families: dict[str, dict[int | None, str]] = {}
+    for metric in metrics:
+        signature = signatures.get(metric, "")
+        if is_against_source(metric) and (cut := _CUT.search(signature)):
+            n_tokens = None if cut[1] == "all" else int(cut[1])
+            families.setdefault(_CUT.sub("", signature), {})[n_tokens] = metric
+    ordered = (
+        dict(sorted(family.items(), key=lambda item: item[0] or float("inf")))
+        for family in families.values()
+        if len(family) > 1
+    )
+    return {list(family.values())[-1]: family for family in ordered}
+
+
+def figure3(scored: Scored) -> Shown:
+    """Pair each system's mean score with its mean rating, over the documents with both."""
+    rows: list[Row] = []
+    pairs = itertools.product(scored.ratings.items(), scored.scores.items())
+    for (aspect, rating), (metric, matrix) in pairs:
+        x, y = shared_cells(matrix, rating)
+        means = zip(system_means(x), system_means(y), (~np.isnan(x)).sum(1), strict=True)
+        rows += [
+            {
+                "aspect": aspect,
+                "metric": metric,
+                "system_id": system,
+                "score": score,
+                "rating": mean,
+                "n_documents": int(n),
+            }
+            for system, (score, mean, n) in zip(scored.systems, means, strict=True)
+        ]
+    frame = typed(rows)
+
+    chart = chart_of("sun2019-figure3", frame.drop_nulls(["score", "rating"]))
+    chart["facet"]["column"]["sort"] = list(scored.ratings)
+    chart["facet"]["row"]["sort"] = list(scored.scores)
+    return Shown(
+        title="Mean rating and mean score of each system",
+        frame=frame,
+        notes=("Means over the documents with both a score and a rating.",),
+        chart=chart,
+    )
+
+
+_ON_DUC = Table(
     name="sun2019-table1",
-    make=correlated("system", _BOTH, _place),
     data=DUC,
     encoders=tuple(ENCODERS.values()),
     metrics=_metrics,
+    shows=_TABLE1,
 )
-_TABLE3 = replace(
-    _TABLE1,
-    name="sun2019-table3",
-    make=correlated("system", ("spearman",), _place_by_aspect),
-    data={"Newsroom": NEWSROOM},
+_ON_NEWSROOM = replace(
+    _ON_DUC, name="sun2019-table3", data={"Newsroom": NEWSROOM}, shows=_by_aspect("spearman")
 )
+TABLE4 = replace(
+    _ON_DUC,
+    name="sun2019-table4",
+    data=DUC | {"Newsroom": NEWSROOM},
+    shows=_ranks_of_study,
+    make=_table4,
+    needs_nothing=True,
+)
+_ON_DUC2001 = replace(_ON_DUC, data={"DUC2001": DUC["DUC2001"]})
 TABLES = (
-    _TABLE1,
-    Table(name="sun2019-table2", make=_table2, data=DUC),
-    _TABLE3,
+    _ON_DUC,
+    Table(name="sun2019-table2", data=DUC, make=_table2),
+    _ON_NEWSROOM,
+    replace(_ON_NEWSROOM, name="sun2019-appendix-table2", shows=_by_aspect("pearson")),
+    TABLE4,
+    replace(_ON_DUC, name="sun2019-figure1", metrics=_metrics_against_reference, shows=figure1),
     replace(
-        _TABLE3,
-        name="sun2019-appendix-table2",
-        make=correlated("system", ("pearson",), _place_by_aspect),
+        _ON_DUC2001,
+        name="sun2019-figure2",
+        encoders=tuple(ENCODERS[name] for name in CUT_ENCODERS),
+        metrics=lambda _bench, encoders: {f"cosine@{name}:source": name for name in encoders},
+        cuts=CUTS,
+        shows=figure2,
     ),
-    replace(
-        _TABLE1,
-        name="sun2019-table4",
-        make=_table4,
-        data=DUC | {"Newsroom": NEWSROOM},
-        needs_nothing=True,
-    ),
+    replace(_ON_DUC2001, name="sun2019-figure3", metrics=_metrics_against_reference, shows=figure3),
 )

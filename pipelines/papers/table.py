@@ -1,140 +1,34 @@
-"""What the tables of the papers have in common: what is printed, what they need, correlations."""
+"""What a table of a paper shows: its numbers, how scores are compared with ratings, the layout.
+
+`Correlations` serve the paper's data and a study of one's own alike. What a table needs, and how it
+is made, is a `Table` of `bench`.
+"""
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
+import json
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from agreement import correlate, correlation_test
 from pipelines.reports.numbers import number_text, range_text
-from sms.naming import nearest
+from pipelines.tables.study import Study, is_baseline
 
-if TYPE_CHECKING:
-    from pipelines.papers.bench import Bench
-
-PAPERS = {
-    "clark2019": "Clark, Celikyilmaz and Smith 2019",
-    "sun2019": "Sun and Nenkova 2019",
-    "bao2020": "Bao et al. 2020",
-}
-"""What the names of tables begin with."""
-
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.(\d+))?")
-
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
-"""Row and column of a table as it is printed."""
+"""Row and column of a table as it is laid out."""
 
-
-# As printed, in `published.toml`
-
-
-class PrintedCell(NamedTuple):
-    """One cell of a table."""
-
-    row: tuple[str, ...]
-    """What the row is about, as many texts as the table has labels."""
-    column: str
-    text: str
-    """As printed; "" where the cell is empty."""
-
-    @property
-    def value(self) -> float | None:
-        """The number, None where there is none."""
-        number = _NUMBER.search(self.text)
-        return float(number[0].replace(",", "")) if number else None
-
-    @property
-    def decimals(self) -> int:
-        """Digits behind the point."""
-        number = _NUMBER.search(self.text)
-        return len(number[1] or "") if number else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedTable:
-    """A table of a paper as it is printed."""
-
-    name: str
-    """For example "clark2019-table2"."""
-    title: str
-    where: str = ""
-    """Page or section."""
-    labels: Sequence[str] = ()
-    """Headers of the columns that say what a row is about."""
-    columns: Sequence[str] = ()
-    cells: Sequence[PrintedCell] = ()
-    """Row by row, empty ones too."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """What only this table has, such as the texts of Table 1 of Clark et al."""
-
-    @property
-    def paper(self) -> str:
-        """Who wrote it."""
-        return PAPERS[self.name.partition("-")[0]]
-
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """What the rows are about, in their order."""
-        return list(dict.fromkeys(cell.row for cell in self.cells))
-
-    def column(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the numbers of a column by row; rows without one are left out."""
-        return {
-            cell.row: cell.value
-            for cell in self.cells
-            if cell.column == name and cell.value is not None
-        }
-
-
-@cache
-def printed_tables() -> Mapping[str, PrintedTable]:
-    """Return every table by its name, in the order of the papers."""
-    return {name: _table(name, **entry) for name, entry in toml("published").items()}
-
-
-def printed_table(name: str) -> PrintedTable:
-    """Return one table; a `ValueError` has the nearest name.
-
-    Examples
-    --------
-    >>> printed_table("clark2019-table2").column("Essays ELMo")["SMS",]
-    0.451
-    """
-    tables = printed_tables()
-    if name not in tables:
-        raise ValueError(f"no such table `{name}`; {nearest(name, tables)}")
-    return tables[name]
-
-
-@cache
-def toml(name: str) -> dict[str, Any]:
-    """Read one of the files of data in this folder."""
-    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
-
-
-def _table(name: str, rows: list[list[str]], **entry: Any) -> PrintedTable:  # noqa: ANN401
-    known = {key: entry.pop(key) for key in ("title", "where", "labels", "columns")}
-    n_labels = len(known["labels"])
-    cells = [
-        PrintedCell(tuple(row[:n_labels]), column, text)
-        for row in rows
-        for column, text in zip(known["columns"], row[n_labels:], strict=True)
-    ]
-    return PrintedTable(name=name, **known, cells=cells, extra=entry)
-
-
-# Ours
+_NAME = re.compile(r"(?:([^@]*)/)?([^@/:]+)(?:@(.*?))?(?::(reference|source))?")
+_NUMBERS = {"value", "p_value", "p_greater", "difference", "statistic", "degrees_of_freedom"}
+_NUMBERS |= {"mean", "deviation", "score", "rating"}
+"""Columns of frames that hold floats; counts begin with `n_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,181 +45,267 @@ class Ours:
         return self.form.format(number_text(self.value, digits, minus="-"))
 
 
-Numbers: TypeAlias = dict[Cell, Ours]
+Numbers: TypeAlias = Mapping[Cell, Ours]
 """By cell; what could not be computed is not there."""
-Parts: TypeAlias = dict[str, np.ndarray | slice]
-"""Groups of systems by name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """Something that a table needs."""
-
-    kind: Literal["data", "weights", "trained"]
-    name: str
-    """A data set as in `assay import --list`, what the paper's tables call an encoder, or the
-    folder of something trained."""
-    what: str
-    spec: str = ""
-    """Of weights: the specification, `{}` standing for the folder of encoders."""
-    is_rated: bool = False
-    """Of a data set: whether it has ratings."""
-    holds: str = ""
-    """Of something trained: the file that marks a finished training."""
-
-
-def needs_in(group: str) -> dict[str, Need]:
-    """Read the data sets or the weights of a group of `inputs.toml`, by name."""
-    if group in ("data", "pairs"):
-        return {
-            name: Need(kind="data", name=name, what=what, is_rated=group == "data")
-            for name, what in toml("inputs")[group].items()
-        }
-    return {
-        name: Need(kind="weights", name=name, spec=spec, what=what)
-        for name, (spec, what) in toml("inputs")[group].items()
-    }
-
-
-def differences(table: str) -> list[str]:
-    """Say what of a table is not as in the paper, whatever the data and weights."""
-    return [
-        each["text"]
-        for each in toml("inputs")["differs"]
-        if any(fnmatch.fnmatchcase(table, pattern) for pattern in each["tables"])
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatedData:
-    """Summaries that people judged, as a paper uses them."""
-
-    name: str
-    """Of the data set."""
-    aspects: Mapping[str, str]
-    """By the aspect, what the paper calls it; "" where it names the data set instead."""
-    raters: Sequence[str] = ()
-    keep: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
-    """Makes of the corpus and the ratings the rows of the corpus that the paper is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scored:
     """Scores by metric and ratings by aspect, shape (n_systems, n_documents), NaN = missing."""
 
-    data: str = ""
-    """What the paper calls the data set."""
     systems: Sequence[str]
     scores: Mapping[str, np.ndarray]
     ratings: Mapping[str, np.ndarray]
-    names: Mapping[str, str]
-    """What the paper calls the metrics."""
-    heads: Mapping[str, str]
+    signatures: Mapping[str, str]
+    """By metric."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the paper calls the metrics; none in a study of one's own."""
+    heads: Mapping[str, str] = field(default_factory=dict)
     """What the paper writes above the columns of an aspect."""
+    encoders: Sequence[str] = ()
+    """Those that the paper has columns for; without them, those of the metrics."""
+    seed: int = 0
+    """Of draws."""
+
+    @classmethod
+    def of(cls, study: Study, **more: Any) -> Scored:  # noqa: ANN401  (fields)
+        """Name the matrices of a study."""
+        return cls(
+            systems=study.systems,
+            scores=dict(zip(study.metrics, study.scores, strict=True)),
+            ratings=dict(zip(study.aspects, study.ratings, strict=True)),
+            **more,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
-    """The result of making a table."""
+class Shown:
+    """A table or figure made from scores and ratings."""
 
-    ours: Numbers = field(default_factory=dict)
+    name: str = ""
+    """Stem of its files, such as "clark2019-table2"."""
+    title: str
+    frame: pl.DataFrame
+    """One row per number with its counts; undefined is null."""
+    numbers: Numbers = field(default_factory=dict)
+    """Those that the paper has, in its cells."""
+    printed: pl.DataFrame | None = None
+    """All numbers as text in the layout of the paper; None for a figure."""
+    n_labels: int = 1
+    """Columns of `printed`, from the left, that say what a row is about."""
     notes: Sequence[str] = ()
-    differs: Sequence[str] = ()
-    """In addition to what is known of the table beforehand."""
+    chart: Mapping[str, Any] | None = None
+    """The figure as Vega-Lite; None for a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """A table of a paper: what it is about, what it needs, and what fills it."""
+class Correlations:
+    """Correlations of metrics with ratings, one of each for a level and a coefficient."""
 
-    name: str
-    """As in `published.toml`."""
-    make: Callable[[Bench, Table], Made]
-    data: Mapping[str, RatedData] = field(default_factory=dict)
-    """What it is about, by what the paper calls it."""
-    encoders: Sequence[Need] = ()
-    others: Sequence[Need] = ()
-    """What else it needs."""
-    metrics: Callable[[Bench, Sequence[str]], Mapping[str, str]] = lambda _bench, _encoders: {}
-    """What the paper calls each metric, for the encoders that are there."""
-    scoring: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `score_corpus`."""
-    needs_nothing: bool = False
-    """Whether some of it follows from what the paper prints."""
+    title: str
+    labels: Sequence[str] = ("metric",)
+    """What the columns at the left say."""
+    levels: Sequence[str]
+    """The paper's is the first."""
+    coefficients: Sequence[str]
+    digits: int = 3
+    is_by_encoder: bool = False
+    """Whether each encoder has a column of its own."""
+    order: Callable[[str], Any] = is_baseline
+    """Sorts the metrics."""
+    only: Callable[[str], bool] = lambda _metric: True
+    """Which metrics are shown."""
+    parts: Callable[[Scored], Mapping[str, np.ndarray]] = lambda scored: {
+        "": np.full(len(scored.systems), fill_value=True)
+    }
+    """Which systems are correlated, by the name of the part."""
+    more: Callable[[Scored, Row], Row] = lambda _scored, _row: {}
+    """Further columns of a row, such as a test."""
+    form: Callable[[Row], str] = lambda _row: "{}"
+    """How a number is printed, with its marks."""
+    cell: Callable[[Row, str, str], Cell] = lambda _row, name, head: ((name,), head)
+    """Place of a number: its row, the name of its metric, and the data set or aspect."""
+    notes: Callable[[Scored], Sequence[str]] = lambda _scored: ()
 
-    @property
-    def needs(self) -> list[Need]:
-        """Everything that it needs."""
-        rated = needs_in("data")
-        return [*(rated[d.name] for d in self.data.values()), *self.encoders, *self.others]
-
-
-# Ways to make tables
-
-
-def correlated(
-    level: str,
-    coefficients: Sequence[str],
-    place: Callable[[Scored, Row], Mapping[Cell, Ours]],
-    parts: Callable[[Scored], Parts] = lambda _scored: {"": slice(None)},
-) -> Callable[[Bench, Table], Made]:
-    """Correlate all metrics with all aspects; `place` says in which cells a correlation stands.
-
-    `parts` are the systems that are correlated, by what is then called the `part` of a row.
-    """
-
-    def make(bench: Bench, table: Table) -> Made:
-        ours: Numbers = {}
-        notes = []
-        for scored in bench.fill(table):
-            rows = [
-                row | {"part": part}
-                for part, kept in parts(scored).items()
-                for row in correlation_rows(scored, level, coefficients, kept)
-            ]
-            for row in rows:
-                ours |= place(scored, row)
-            counts = []
-            for column, one, several in (
-                ("n_systems", "system", "systems"),
-                ("n_documents", "document", "documents"),
-                ("n_cells", "summary", "summaries"),
-                ("n_missing", "missing cell", "missing cells"),
-            ):
-                numbers = [row[column] for row in rows]
-                counts.append(f"{range_text(numbers)} {one if max(numbers) == 1 else several}")
-            start = f"{scored.data}: from" if scored.data else "From"
-            notes.append(f"{start} {', '.join(counts)}.")
-        return Made(ours=ours, notes=notes)
-
-    return make
-
-
-def correlation_rows(
-    scored: Scored,
-    level: str,
-    coefficients: Sequence[str],
-    kept: np.ndarray | slice = slice(None),
-) -> list[Row]:
-    """Correlate metrics with aspects, with the textbook p-value; undefined numbers are None."""
-    rows = []
-    for (metric, x), (aspect, y), coefficient in itertools.product(
-        scored.scores.items(), scored.ratings.items(), coefficients
-    ):
-        scores, ratings = x[kept], y[kept]
-        result = correlate(scores, ratings, level=level, coefficient=coefficient)
-        p_value = correlation_test(scores, ratings, level=level, coefficient=coefficient)
-        rows.append(
-            {
+    def __call__(self, scored: Scored) -> Shown | None:
+        """Correlate; None if there is no metric to show."""
+        metrics = sorted(filter(self.only, scored.scores), key=self.order)
+        if not metrics:
+            return None
+        rows: list[Row] = []
+        for level, (part, kept), metric, (aspect, rating), coefficient in itertools.product(
+            self.levels,
+            self.parts(scored).items(),
+            metrics,
+            scored.ratings.items(),
+            self.coefficients,
+        ):
+            row: dict[str, Any] = {
+                **({"summaries": part} if part else {}),
                 "aspect": aspect,
                 "metric": metric,
-                "coefficient": coefficient,
-                "value": None if np.isnan(result.value) else result.value,
-                "p_value": None if np.isnan(p_value) else p_value,
-                "n_systems": result.n_systems,
-                "n_documents": result.n_documents,
-                "n_cells": scores.size - result.n_missing,
-                "n_missing": result.n_missing,
+                **correlation_row(scored.scores[metric][kept], rating[kept], level, coefficient),
             }
+            rows.append({**row, **self.more(scored, row)})
+        frame = typed(rows)
+        n_levels = int(len(self.levels) > 1)
+        labels = (*["level"][:n_levels], *self.labels)
+        numbers: dict[Cell, Ours] = {}
+        texts = []
+        for own, (names, column) in self._places(frame, metrics, scored):
+            ours = Ours(own["value"], self.form(own))
+            texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
+            if own["level"] == self.levels[0]:
+                numbers[names, column] = ours
+        return Shown(
+            title=self.title,
+            frame=frame,
+            numbers=numbers,
+            printed=laid_out(labels, texts),
+            n_labels=len(labels),
+            notes=(*self.notes(scored), *size_notes(frame)),
         )
-    return rows
+
+    def _places(
+        self, frame: pl.DataFrame, metrics: Sequence[str], scored: Scored
+    ) -> Iterable[tuple[Row, Cell]]:
+        encoders_of = _encoders_of(metrics, scored.encoders)
+        for row in frame.iter_rows(named=True):
+            metric, aspect = row["metric"], row["aspect"]
+            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
+            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
+                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
+                yield row, self.cell(row, scored.names.get(metric, own_name), head)
+
+
+def correlation_row(
+    scores: np.ndarray, ratings: np.ndarray, level: str, coefficient: str
+) -> dict[str, Any]:
+    """Correlate two matrices, with the textbook p-value and the counts to be told with it.
+
+    The two-sided `p_value` is NaN at summary level, which has no such test; `reason` says why a
+    value is undefined.
+    """
+    result = correlate(scores, ratings, level=level, coefficient=coefficient)
+    return {
+        "level": level,
+        "coefficient": coefficient,
+        "value": result.value,
+        "p_value": correlation_test(scores, ratings, level=level, coefficient=coefficient),
+        "n_systems": result.n_systems,
+        "n_documents": result.n_documents,
+        "n_cells": scores.size - result.n_missing,
+        "n_missing": result.n_missing,
+        "n_skipped": result.n_skipped,
+        "reason": result.reason,
+    }
+
+
+def typed(rows: Sequence[Row]) -> pl.DataFrame:
+    """Make a frame of one or more rows with the same keys; NaN becomes null."""
+    schema = {
+        name: pl.Int64 if name.startswith("n_") or name == "source_tokens"
+        else pl.Float64 if name in _NUMBERS
+        else pl.String
+        for name in rows[0]
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema).with_columns(pl.selectors.float().fill_nan(None))
+
+
+def chart_of(name: str, frame: pl.DataFrame) -> dict[str, Any]:
+    """Return a chart of `charts.json` with its data."""
+    charts = json.loads(files(__package__).joinpath("charts.json").read_text("utf-8"))
+    return {**charts[name], "data": {"values": frame.to_dicts()}}
+
+
+def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:
+    """Lay text out in rows and columns, both in the order in which they first occur.
+
+    `index` names the columns that say what a row is about. A cell is its row (a text for each of
+    `index`), its column and its text; one that is not given stays empty.
+
+    Examples
+    --------
+    >>> laid_out(["metric"], [(["sms"], "fluency", "0.258")]).to_dicts()
+    [{'metric': 'sms', 'fluency': '0.258'}]
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for row, column, text in cells:
+        rows.setdefault(tuple(row), {})[column] = text
+        columns[column] = None
+    return pl.DataFrame(
+        [
+            dict(zip(index, row, strict=True)) | {name: texts.get(name, "") for name in columns}
+            for row, texts in rows.items()
+        ],
+        schema=[(name, pl.String) for name in (*index, *columns)],
+    )
+
+
+def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Say how many values are undefined, and why; nothing if all are defined."""
+    reasons = frame.filter(pl.col("value").is_null())["reason"].drop_nulls()
+    if reasons.is_empty():
+        return ()
+    why = "; ".join(reasons.unique(maintain_order=True))
+    return (f"{len(reasons)} values are undefined (–): {why}.",)
+
+
+def size_notes(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Say on how many systems, documents and cells correlations rest; which are undefined."""
+    parts = []
+    for column, one, several in (
+        ("n_systems", "system", "systems"),
+        ("n_documents", "document", "documents"),
+        ("n_cells", "summary", "summaries"),
+        ("n_missing", "missing cell", "missing cells"),
+    ):
+        counts = frame[column].to_list()
+        parts.append(f"{range_text(counts)} {one if max(counts) == 1 else several}")
+    return (f"From {', '.join(parts)}.", *undefined_notes(frame))
+
+
+# Names of metrics: [INPUT/]METRIC[@ENCODER][:AGAINST]
+
+
+def base_of(metric: str) -> str:
+    """Return what a metric computes: its name without input and encoder."""
+    _, name, _, against = _parts(metric)
+    return f"{name}:{against}" if against else name
+
+
+def variant_of(metric: str) -> str:
+    """Return what tells a metric from others of the same base: its input and its encoder."""
+    source, _, encoder, _ = _parts(metric)
+    return " ".join(filter(None, (source, encoder)))
+
+
+def is_against_source(metric: str) -> bool:
+    """Say whether a metric compares with the source document."""
+    return _parts(metric)[3] == "source"
+
+
+def is_rouge(metric: str) -> bool:
+    """Say whether a metric is some ROUGE, of ours or of another tool."""
+    return base_of(metric).lower().startswith("rouge")
+
+
+def is_rouge_f(metric: str, kind: str) -> bool:
+    """Say whether a metric is the F measure of ROUGE of a kind, such as "1" or "l"."""
+    pattern = rf"rouge[-_ ]?{kind}([-_ ]?f[-_ ]?(1|measure)?)?"
+    return re.fullmatch(pattern, base_of(metric), re.IGNORECASE) is not None
+
+
+def _parts(metric: str) -> tuple[str, str, str, str]:
+    """Split a name into input, metric, encoder and what it is compared with, "" where not there."""
+    match = _NAME.fullmatch(metric)
+    return match.groups("") if match else ("", metric, "", "")  # type: ignore[return-value]
+
+
+def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
+    """Say under which encoders a metric stands: its own, or all if there is one of it."""
+    with_several = {base_of(name) for name in metrics if variant_of(name)}
+    own = {name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several}
+    every = list(printed) or list(dict.fromkeys(own.values())) or [""]
+    return {name: [own[name]] if name in own else every for name in metrics}

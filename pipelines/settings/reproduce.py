@@ -18,7 +18,19 @@ class ReproduceSettings(Settings):
     """Read data sets (`NAME/` as published, or `NAME.parquet` of `assay import`) and weights (in
     `encoders/`) from this folder."""
     out: Annotated[AnyPath | None, "DIR"] = None
-    """Write tables and scores to this folder or URL."""
+    """Write tables, figures and scores to this folder or URL."""
+    scores: Sequence[AnyPath] = ()
+    """Make the tables from these scores of your own instead of the paper's data: folders of `assay
+    score`, or files of any tool. Needs `--ratings`."""
+    ratings: Annotated[AnyPath | None, "FILE"] = None
+    """Read human ratings of the candidates in `--scores`."""
+    aspects: Annotated[Sequence[str], "rare"] = ()
+    """Columns of the ratings to use. Default: all columns of numbers."""
+    raters: Sequence[str] = ()
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
+    their names show several pools, such as expert-1 and turker-1."""
+    metrics: Annotated[Sequence[str], "rare"] = ()
+    """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
@@ -42,6 +54,6 @@ class ReproduceCommand(ReproduceSettings):
     """What only the command shows."""
 
     list: bool = False
-    """List the tables, one per line."""
+    """List the tables and figures, one per line."""
     dry_run: bool = False
     """Only say what each table needs and what is available."""

@@ -1,12 +1,15 @@
-"""`assay reproduce`: what it prints and writes, what it refuses."""
+"""`assay reproduce`: what it prints and writes, what it refuses; SummEval."""
 
 import json
 
 import polars as pl
 import pytest
 
-from pipelines.papers.run import TABLES, Reproduction
-from pipelines.papers.table import Ours, printed_table, printed_tables
+from assay import reproduce
+from pipelines.papers.printed import printed_table, printed_tables
+from pipelines.papers.reproduction import Reproduction
+from pipelines.papers.run import TABLES
+from pipelines.papers.table import Ours
 from tests.rare import run
 
 
@@ -85,6 +88,8 @@ def test_dry_run(command, tmp_path):
         (["clark2019-table2"], "nothing of clark2019-table2 can be made, because these are missi"),
         (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
         (["sun2019-table1", "--encoder", "avg=minilmm"], "unknown encoder 'minilmm'"),
+        (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
+        (["sun2019-table1", "--scores", "x.csv"], "`scores` and `ratings` must be given together"),
         (["sun2019-table1", "--data", "nowhere"], "`data` must be a folder, got nowhere"),
         (["bao2020-table1", "--scorers", "nowhere"], "`scorers` must be a folder, got nowhere"),
     ],
@@ -110,3 +115,35 @@ def test_second_run_scores_nothing_anew_unless_the_data_change(made, writer):
     for is_fresh in (False, True):
         again = made("clark2019-table7", fresh=is_fresh)
         assert again.ours[("# documents",), "Essays"] == Ours(1.0)
+
+
+def test_weights_are_found_in_the_folder_of_the_data_itself(command, tmp_path, vectors):
+    vectors.rename(tmp_path / "glove.840B.300d.txt")
+    assert "1 of 1 are there" in command("clark2019-table1", "--data", tmp_path, "--dry-run")[1]
+
+
+def test_summeval_without_some_vectors(writer, vectors, tmp_path):
+    def rate(*_key):
+        return [{"rater": f"{pool}-1", "overall": writer.rng.random()} for pool in ("expert", "x")]
+
+    writer.judged("summeval", [f"d{i}" for i in range(4)], [f"s{i}" for i in range(5)], rate)
+    encoders = dict.fromkeys(("minilm", "glove"), f"glove:{vectors}")
+    (result,) = reproduce("summeval", data=writer.root, out=tmp_path / "out", encoders=encoders)
+    assert len(result.figures) == 6
+    assert sum(text.startswith("weights") for text in result.missing) == 3
+    assert "No trained scorer" in result.notes[1]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_summeval_counterparts(data_dir, tmp_path):
+    (result,) = reproduce("summeval", data=data_dir, out=tmp_path)
+    assert result.missing == []
+    parts = ["clark2019-table2", "sun2019-table3", *(f"bao2020-table{i}" for i in (5, 6, 7, 8))]
+    assert [figure.name for figure in result.figures] == [f"summeval-{part}" for part in parts]
+    clark = result.figures[0].frame.filter(level="system", aspect="consistency")
+    values = dict(zip(clark["metric"], clark["value"], strict=True))
+    assert values["sms@minilm"] == pytest.approx(0.771, abs=5e-4)  # as `assay correlate`
+    assert values["rougeL_f"] == pytest.approx(-0.035, abs=5e-4)
+    assert (tmp_path / "summeval-sun2019-table3.csv").is_file()
+    assert "| baseline | density | 0.256 | 0.850 |" in result.to_markdown()

@@ -1,4 +1,4 @@
-"""Tables that need judged summaries, made from small files in the true formats."""
+"""Tables and figures that need judged summaries, made from small files in the true formats."""
 
 import json
 
@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pipelines.papers.table import printed_table
+from pipelines.papers.printed import printed_table
+from pipelines.papers.sun2019 import CUT_ENCODERS
 from sms import score_texts
 
 KEYS = ["document_id", "system_id"]
@@ -81,11 +82,16 @@ def test_clark_table_2_with_one_data_set_and_one_encoder(made, writer, vectors):
     )
 
 
-def test_clark_footnotes(made, writer):
+def test_clark_footnotes_and_figure(made, writer):
     writer.chaganty2018()
     found = filled(made("clark2019-footnotes"))
     assert set(found) == {(m, "Summaries") for m in ("SMS", "S+WMS", "WMS")}
     assert all(0 < p <= 0.5 for p in found.values())
+    figure = made("clark2019-figure3")
+    assert [each.name for each in figure.figures] == ["clark2019-figure3-summaries"]
+    out = writer.root.parent / "out"
+    assert (out / "clark2019-figure3-summaries.svg").read_text().startswith("<svg")
+    assert "clark2019-figure3-summaries.svg" in (out / "clark2019-figure3.md").read_text()
 
 
 def test_clark_table_4_from_results_of_reinforce(made, tmp_path):
@@ -174,3 +180,15 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
     assert (result.frame()["difference"].count(), result.missing) == (40, [])
     assert all(1 <= rank <= 10 for rank in filled(result).values())
     assert filled(result) != filled(from_print)
+
+
+def test_sun_figures(made, writer, monkeypatch):
+    monkeypatch.setattr("pipelines.reports.charts.draw_svg", lambda _chart: b"")
+    writer.duc(2001)
+    assert [f.name for f in made("sun2019-figure1").figures] == ["sun2019-figure1-duc2001"]
+    (figure,) = made("sun2019-figure2").figures
+    assert figure.frame["source_tokens"].unique().to_list() == [None, 400, 750]
+    assert set(figure.frame["metric"]) == set(figure.frame["cut_metric"]) == set(CUT_ENCODERS)
+    (figure,) = made("sun2019-figure3").figures
+    assert set(figure.frame["system_id"]) == {"1", "A1", "B2", "C3", "D4"}
+    assert set(figure.frame["metric"]) >= {"enc-avg", "R1-F", "ELMo-m"}

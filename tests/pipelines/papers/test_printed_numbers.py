@@ -10,17 +10,19 @@ import pytest
 from scipy import stats
 
 from agreement.preferences import sign_test, win_share
+from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.sun2019 import printed_correlations, ranks_of
-from pipelines.papers.table import printed_table, printed_tables
 
 N_CELLS = {
     **{"clark2019-table1": 12, "clark2019-table2": 16, "clark2019-footnotes": 4},
-    **{"clark2019-table3": 10, "clark2019-table4": 39},
+    **{"clark2019-table3": 10, "clark2019-figure3": 0, "clark2019-table4": 39},
     **{"clark2019-table6": 48, "clark2019-table7": 10},
     **{"sun2019-table1": 88, "sun2019-table2": 16, "sun2019-table3": 132},
     **{"sun2019-appendix-table2": 132, "sun2019-table4": 40},
+    **{f"sun2019-figure{i}": 0 for i in (1, 2, 3)},
     **{"bao2020-table1": 39, "bao2020-table2": 39, "bao2020-table3": 5, "bao2020-table4": 6},
     **{"bao2020-table5": 18, "bao2020-table6": 18, "bao2020-table7": 39, "bao2020-table8": 39},
+    "summeval": 0,
 }
 
 
