@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from cluster import (
@@ -36,7 +36,6 @@ from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
-from pipelines.runs.closing import close
 from pipelines.runs.corpus import check_kept, find_inputs, with_copies
 from pipelines.runs.history import History, read_history
 from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
@@ -46,20 +45,17 @@ from pipelines.runs.manifest import (
     PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
-    delete_history,
     delete_own_files,
     is_only_more_metrics,
     library_versions,
-    metrics_beyond_base,
     read_manifest,
     refusal,
     write_manifest,
 )
-from pipelines.runs.progress import COMPILING, SCORING, Progress
-from pipelines.runs.score_run import RunInterrupted, ScoreRun
+from pipelines.runs.progress import SCORING, Progress
+from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
-from sms.compiled import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
@@ -115,7 +111,7 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
             return _run(request, inputs, live, workers, started)
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
     """What is asked for, checked."""
 
@@ -123,22 +119,21 @@ class _Request:
     out: str
     settings: ScoreSettings
     config: ScoringConfig
+    is_neural: bool
+    """Whether a metric needs a neural model."""
     machines: Machines
     wanted: Wanted
-    note: str
-    """With what the run computes, for people."""
     cache_folder: str | None
 
     @classmethod
     def of(cls, corpora: Sequence[str], settings: ScoreSettings) -> _Request:
         """Check all that can be checked without looking at a file."""
-        names = tuple(settings.metrics)
         out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
         paths = [table["path"] for table in (settings.models or {}).values()]
-        for text in (*corpora, out, *names, *encoders.values(), *paths):
+        for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
             check_no_secrets(text)
         config = ScoringConfig(
-            metrics=names,
+            metrics=tuple(settings.metrics),
             encoders=encoders,
             preset=settings.preset,
             multi_reference=settings.multi_reference,
@@ -150,7 +145,6 @@ class _Request:
         )
         is_neural = _is_neural(config)
         machines = Machines.of(settings, is_neural=is_neural)
-        note = machines.found(may_use_bf16=is_neural and config.precision == "auto")
         if config.precision == "auto" and is_neural:
             config = replace(config, precision=machines.precision)
         cache = settings.embedding_cache
@@ -159,6 +153,7 @@ class _Request:
             out=absolute(out).rstrip("/"),
             settings=settings,
             config=config,
+            is_neural=is_neural,
             machines=machines,
             wanted=Wanted(
                 needed=config.input_columns,
@@ -167,19 +162,13 @@ class _Request:
                 system=settings.system or ONE_SYSTEM,
                 sentence_end=sentence_end(settings.sentences),
             ),
-            note=note,
             cache_folder=None if cache is None else str(local_folder("embedding_cache", cache)),
         )
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
         if self.settings.on_progress is not None:
-            self.settings.on_progress(replace(progress, note=self.note))
-
-    @cached_property
-    def is_neural(self) -> bool:
-        """Whether a metric needs a neural model."""
-        return _is_neural(self.config)
+            self.settings.on_progress(progress)
 
     def configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
@@ -233,13 +222,13 @@ def _run(
     started: float,
 ) -> ScoreRun:
     """Do what is left to do, in a folder that is held."""
-    out, is_fresh, machines = request.out, request.settings.fresh, request.machines
+    out = request.out
     earlier = _earlier_run(out)
     versions = library_versions()
     scorer, (signatures, content) = _described(request, workers, versions)
     check_kept(request.wanted.keep, request.config.columns)
     manifest = Manifest(
-        configuration=request.configuration(None if is_fresh else earlier),
+        configuration=request.configuration(None if request.settings.fresh else earlier),
         signatures=signatures,
         encoders=content,
         versions=versions,
@@ -247,18 +236,21 @@ def _run(
         shards=[],
     )
     live.check()
-    if earlier is not None and is_fresh:
+    if earlier is not None and request.settings.fresh:
         delete_own_files(out)
         earlier = None
     base = _base_of(out, earlier, manifest)
     manifest = replace(manifest, shards=_plan(request, inputs, earlier, manifest), base=base)
-    goes_on = earlier is not None and earlier.fingerprint == manifest.fingerprint
-    history = read_history(out, manifest, earlier if goes_on else None)
+    history = History()
+    if earlier is not None and earlier.fingerprint == manifest.fingerprint:
+        history = read_history(out, manifest, earlier.result)
     before = (history.n_rows, history.n_done)
     fields = request.config.columns
     if base:
-        config = replace(request.config, metrics=tuple(metrics_beyond_base(manifest)))
-        scorer, request = None, replace(request, config=config)
+        added = tuple(name for name in request.config.metrics if name not in base["metrics"])
+        config = replace(request.config, metrics=added)
+        request = replace(request, config=config, is_neural=_is_neural(config))
+        scorer = None
         if workers is not None:  # they would compute all metrics
             workers.close()
         workers = None
@@ -266,7 +258,7 @@ def _run(
     try:
         if len(history) < len(manifest.shards):
             make_scorer = request.scorer_maker(expected=content)
-            if machines.is_local and scorer is not None:
+            if request.machines.is_local and scorer is not None:
                 make_scorer = partial(_already_made, [scorer], make_scorer)
             del scorer  # on Ray every worker loads its own, and the driver has no more use for it
             _score_rest(request, job, manifest, history, make_scorer, workers, live)
@@ -309,8 +301,8 @@ def _plan(
     """Cut the inputs into shards, or take the plan of the run that goes on."""
     out, limit = request.out, request.settings.limit
     if earlier is not None:
-        is_done = len(committed(out, earlier.shards, manifest.fingerprint)) == len(earlier.shards)
-        if is_done:
+        done = committed(out, earlier.shards, manifest.fingerprint)
+        if len(done) == len(earlier.shards):
             return knowing(earlier.shards, inputs)
     if any(file.format != "parquet" for file in inputs):
         request.tell(Progress(stage="turning the inputs into Parquet"))
@@ -333,10 +325,8 @@ def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[
             f"the run in {out} has not finished, and metrics can only be added to one that has; "
             "finish it with its own metrics first, or use `--fresh` to replace it"
         )
-    return {
-        "fingerprint": earlier.fingerprint,
-        "metrics": list(earlier.configuration["metrics"]),
-    }
+    metrics = list(earlier.configuration["metrics"])
+    return {"fingerprint": earlier.fingerprint, "metrics": metrics}
 
 
 def _description(scorer: SummaryScorer) -> tuple[dict[str, str], dict[str, str]]:
@@ -437,7 +427,7 @@ def _score_rest(
         nonlocal so_far
         history.add(report)
         so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
-        live.reported(report, so_far)
+        live.reported(report.index, report.error, so_far)
         request.tell(so_far)
         live.check()
         if report.is_out_of_room and report.error is not None:  # nor is there any for the others
@@ -445,10 +435,9 @@ def _score_rest(
 
     delete_file(join(out, SUCCESS_FILE))
     write()
-    delete_history(out)
     live.begin(manifest, so_far)
     machines.warn_of_idle_gpus()
-    request.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
+    request.tell(so_far)
     left = longest_first(shard for shard in manifest.shards if shard.index not in history)
     try:
         machines.run(

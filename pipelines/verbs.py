@@ -11,7 +11,6 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -25,7 +24,6 @@ EXPLAINED = (".html", ".svg")
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
-    from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.learning_curve import CurvePoint
     from pipelines.negatives import NegativesRun
@@ -58,13 +56,6 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run
-
-
-def judge(data: OneOrMore, settings: JudgeSettings) -> Judgement:
-    """Say which metric to trust on a partly rated corpus, and how long scoring it takes."""
-    from pipelines.judge import judge as run
-
-    return run(data, settings)
 
 
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
@@ -148,19 +139,14 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     output = Output.named("--out", settings.out) if settings.out is not None else None
     if output is not None:
         output.check_file(*EXPLAINED)
-    asked = {
-        name: value
-        for name, value in vars(settings).items()
-        if name not in ("document", "system", "encoder", "out") and value is not None
-    }
+    own = ("document", "system", "encoder", "out")
+    given = {name: x for name, x in vars(settings).items() if name not in own and x is not None}
     if settings.encoder is not None:  # called as the metric calls it
         alias = settings.metric.partition(":")[0].partition("@")[2]
-        asked["encoders"] = encoders_of(
-            f"{alias}={settings.encoder}" if alias else settings.encoder
-        )
-    explainer = open_explainer(corpora, **asked)
+        spec = f"{alias}={settings.encoder}" if alias else settings.encoder
+        given["encoders"] = encoders_of(spec)
     document = settings.document
-    systems = explainer.explain({document: settings.system})[document]
+    systems = open_explainer(corpora, **given).explain({document: settings.system})[document]
     if output is not None:
         make = picture_of if output.suffix == ".svg" else render_explanations
         output.write(make(document, systems).encode("utf-8", "surrogateescape"))
@@ -228,13 +214,8 @@ def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
     config = settings.config()
     from pipelines.negatives import write_negatives
 
-    return write_negatives(
-        pairs,
-        settings.out,
-        config,
-        side=settings.split,
-        **_of_pairs(settings),
-    )
+    side = settings.split
+    return write_negatives(pairs, settings.out, config, side=side, **_of_pairs(settings))
 
 
 def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
@@ -276,17 +257,8 @@ def _reinforce_recipe(settings: ReinforceSettings) -> ReinforceRecipe:
     from reinforce.stages import RewardConfig, StageConfig
     from reinforce.summarisers import Limits
 
-    both = {
-        name: getattr(settings, name)
-        for name in (
-            "batch_size",
-            "patience",
-            "validation_documents",
-            "checkpoint_steps",
-            "log_steps",
-            "seed",
-        )
-    }
+    names = ("batch_size", "patience", "validation_documents", "checkpoint_steps", "log_steps")
+    both = {name: getattr(settings, name) for name in (*names, "seed")}
     return ReinforceRecipe(
         summariser=SummariserConfig(
             model=settings.model,

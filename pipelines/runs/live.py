@@ -17,6 +17,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,18 +26,18 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from cluster import ShardReport, write_whole
+from cluster import write_whole
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import check_no_links, delete_file, is_url, join, read_whole
 from cluster.worker import node_name
-from pipelines.runs.history import HistoryWriter
-from pipelines.runs.manifest import PROGRESS_FILE, Manifest, delete_history
+from pipelines.runs.manifest import PROGRESS_FILE, Manifest
 from pipelines.runs.progress import Pace, Progress
 
 LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0
 WATCH_S = 20.0
 """A driver whose `progress.json` does not change for so long is taken for dead."""
+KEPT_ERRORS = 5
 _LOOK_EVERY_S = 0.5
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class LockLost(RuntimeError):
 
 
 class LiveRun:
-    """Holds a folder while it is entered, and keeps `progress.json` and `history/` up to date.
+    """Holds a folder while it is entered, and keeps `progress.json` up to date.
 
     Raises FolderInUse on entering, if another driver holds it.
     """
@@ -66,11 +67,11 @@ class LiveRun:
         self._loss = ""
         self._left: bytes | None = None  # by a driver that did not end its run
         self._fingerprint = ""
-        self._history: HistoryWriter | None = None
         self._lock = threading.Lock()
         self._progress = Progress(stage="")
         self._pace = Pace()
         self._running: dict[int, tuple[str, float]] = {}
+        self._errors: deque[str] = deque(maxlen=KEPT_ERRORS)
         self._beats = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="progress", daemon=True)
@@ -94,8 +95,6 @@ class LiveRun:
                 write_whole(self._path, self._left)
             elif not self._loss:
                 delete_file(self._path)
-                if self._history is not None:
-                    delete_history(self._out)
         finally:
             self._release()
 
@@ -103,7 +102,6 @@ class LiveRun:
         """Say which run goes on, once its `run.json` is written."""
         with self._lock:
             self._fingerprint, self._progress = manifest.fingerprint, progress
-            self._history = HistoryWriter(self._out, manifest.fingerprint)
             self._pace.update(progress)
         self.write()
 
@@ -112,14 +110,14 @@ class LiveRun:
         with self._lock:
             self._running[index] = (node, time.time())
 
-    def reported(self, report: ShardReport, progress: Progress) -> None:
-        """Take note of a shard's report, and of how far the run is with it."""
+    def reported(self, index: int, error: str | None, progress: Progress) -> None:
+        """Take note of a shard's end, and of how far the run is with it."""
         with self._lock:
-            self._running.pop(report.index, None)
+            self._running.pop(index, None)
+            if error is not None:
+                self._errors.append(shard_error(index, error))
             self._progress = progress
             self._pace.update(progress)
-        if self._history is not None:
-            self._history.add(report)
 
     def check(self) -> None:
         """Raise `LockLost` if another driver has taken the folder over."""
@@ -142,6 +140,7 @@ class LiveRun:
                 "n_rows": self._progress.n_rows,
                 "n_done_rows": self._progress.n_done,
                 "n_failed_shards": self._progress.n_failed_shards,
+                "errors": list(self._errors),
                 "rows_per_s": self._pace.rows_per_s,
                 "seconds_left": self._pace.seconds_left(),
                 "running": [
@@ -193,8 +192,6 @@ class LiveRun:
                     self._loss = driver_of(now)
                     return
                 self.write()
-                if self._history is not None:
-                    self._history.write_if_due()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)
 
@@ -236,6 +233,11 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def shard_error(index: int, error: str) -> str:
+    """Say why a shard failed."""
+    return f"shard {index}: {error}"
 
 
 def driver_of(values: Mapping[str, Any]) -> str:

@@ -23,10 +23,8 @@ from cluster import (
 )
 from cluster.on_ray import gpus_of_cluster
 from cluster.ray_options import cluster_address
-from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
-from sms.naming import counted
 
 if TYPE_CHECKING:
     from sms.encoders.devices import Machine
@@ -86,47 +84,12 @@ class Machines:
             return 0
         return gpus_of_cluster(self.ray.address, is_open_allowed=self.ray.is_open_allowed)
 
-    @property
-    def n_idle_gpus(self) -> int:
-        """GPUs that the run could use and does not."""
-        n_workers, share = self.ray.workers, self.ray.gpus_per_worker
-        if self.is_local:
-            n_used = 1
-        elif n_workers is None or not share:
-            n_used = self.n_gpus if share else 0
-        elif share > 1:
-            n_used = round(n_workers * share)
-        else:
-            n_used = math.ceil(n_workers / int(1 / share + 1e-9))
-        return max(0, self.n_gpus - n_used)
-
     def warn_of_idle_gpus(self) -> None:
-        """Say which GPUs the run could use and does not, and what would change that."""
-        if n_idle := self.n_idle_gpus:
+        """Say that one process uses one GPU, where there are more."""
+        if self.is_local and self.n_gpus > 1:
             logger.warning(
-                "%d of %s %s idle; %s",
-                n_idle,
-                counted(self.n_gpus, "GPU"),
-                "stays" if n_idle == 1 else "stay",
-                "add `--workers auto`, which gives each a worker"
-                if self.is_local or self.ray.gpus_per_worker
-                else "leave out `--gpus-per-worker 0` to use them",
+                "1 of %d GPUs is used; add `--workers auto` to use them all", self.n_gpus
             )
-
-    def found(self, *, may_use_bf16: bool) -> str:
-        """Say in a line with what the run computes; nothing of the nodes of a cluster."""
-        if self.ray.address is not None:
-            return ""
-        text = f"Found: {counted(_available_threads(), 'core')}"
-        if may_use_bf16 and self.settings.device != "cpu":
-            text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
-        runs_on_cores = self.n_idle_gpus == self.n_gpus
-        if may_use_bf16 and runs_on_cores and "amx_bf16" in processor_kind():
-            text += (
-                '; this processor has AMX: `precision = "bf16"` in the `--config` file makes '
-                "encoders about three times as fast"
-            )
-        return text
 
     @property
     def uses_ray(self) -> bool:
@@ -202,22 +165,18 @@ class Machines:
         versions: Mapping[str, str],
         started: Workers | None,
     ) -> None:
-        """Score shards, and tell of each.
-
-        `started` are the processes of this machine that have been started already.
-        """
+        """Score shards, and tell of each; `started` are worker processes that run already."""
+        work = (shards, make_scorer)
         if self.is_local:
             job = replace(job, threads=self.driver_threads)
-            run_local(shards, make_scorer, job, on_report, on_start=on_start)
+            run_local(*work, job, on_report, on_start=on_start)
         elif self.is_on_ray:
             options = replace(self.ray, versions=versions)
-            run_ray(shards, make_scorer, job, on_report, on_start=on_start, options=options)
+            run_ray(*work, job, on_report, on_start=on_start, options=options)
         else:
+            job = replace(job, threads=self.worker_threads)
             run_processes(
-                shards,
-                make_scorer,
-                replace(job, threads=self.worker_threads),
-                on_report,
+                *(*work, job, on_report),
                 on_start=on_start,
                 n_workers=self.n_workers,
                 started=started,

@@ -9,8 +9,6 @@ choices and its help stand in one place:
         \"\"\"Write the scores to this folder or URL.\"\"\"
         preset: Literal["default", "clark2019"] = "default"
         \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
-        rows_per_shard: Annotated[int | None, "rare"] = None
-        \"\"\"Rows of one scores file.\"\"\"
 
 The text under a field is its help, a sentence that stands alone; a field without a default must
 be given. Its type says what may be given, and how that is written on the command line:
@@ -39,6 +37,7 @@ import csv
 import dataclasses
 import inspect
 import os
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
@@ -68,6 +67,7 @@ from sms.naming import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PLACES = re.compile(r"(typing|collections\.abc|os)\.")
 WORDS = ("rare", "python", "encoders", "models")
 """What may be said of a field besides its METAVAR and its option."""
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
@@ -178,18 +178,14 @@ def shown(value: object) -> str:
     return text if len(text) < 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
-def settings_of(settings: type) -> tuple[Setting, ...]:
-    """Describe the fields of a settings class, its own before those of its bases."""
-    return _settings_of(settings)
-
-
 @cache
-def _settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
+def settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
+    """Describe the fields of a settings class, its own before those of its bases."""
     hints = get_type_hints(settings, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(settings)}
     helps: dict[str, str] = {}
-    for base in settings.__mro__:
-        texts = _texts_under_fields(base) if dataclasses.is_dataclass(base) else {}
+    for base in filter(dataclasses.is_dataclass, settings.__mro__):
+        texts = _texts_under_fields(base)
         own = (name for name in inspect.get_annotations(base) if name in fields)
         helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
     return tuple(_described(fields[name], hints[name], text) for name, text in helps.items())
@@ -203,24 +199,26 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     if not text or any(mark.islower() for mark in metavars):
         raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
     parts = _parts(annotation)
+    may_be_none = types.NoneType in parts
     forms = [_FORMS[get_origin(part)] for part in parts if get_origin(part) in _FORMS]
     form: _Form = "object" if Any in parts else forms[0] if forms else "one"
     if form in ("list", "table"):
         parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
-    choices = [choice for p in parts if get_origin(p) is Literal for choice in get_args(p)]
+    choices = tuple(choice for p in parts if get_origin(p) is Literal for choice in get_args(p))
     kind = next((kind for kind in _KINDS if kind in parts), None)
-    shown = "|".join([*choices, *(["N"] if choices and kind in (int, float) else [])])
     plain = {int: "N", float: "X", str: "TEXT"}.get(kind or str, "")
-    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, shown or plain)
-    default = field.default
+    if choices:
+        plain = "|".join([*choices, *(["N"] if kind in (int, float) else [])])
+    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, plain)
+    is_made = field.default_factory is not MISSING
     return Setting(
         name=field.name,
         annotation=annotation,
         kind=kind,
         form=form,
-        choices=tuple(choices),
-        may_be_none=types.NoneType in _parts(annotation),
-        default=field.default_factory() if field.default_factory is not MISSING else default,
+        choices=choices,
+        may_be_none=may_be_none,
+        default=field.default_factory() if is_made else field.default,  # type: ignore[misc]
         help=" ".join(text.split()),
         metavar=metavars[0] if metavars else plain,
         option=spelled[0] if spelled else f"--{field.name.replace('_', '-')}",
@@ -249,11 +247,6 @@ def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
     return texts
 
 
-class _Items(csv.excel):
-    skipinitialspace = True
-    strict = True
-
-
 def items_of(text: str) -> list[str]:
     """Read a list separated by commas; an item that has one stands in quotation marks, as in CSV.
 
@@ -263,7 +256,11 @@ def items_of(text: str) -> list[str]:
     ['rougeL', 'clear, short']
     """
     try:
-        items = [item.strip() for row in csv.reader([text], _Items) for item in row]
+        items = [
+            item.strip()
+            for row in csv.reader([text], skipinitialspace=True, strict=True)
+            for item in row
+        ]
     except csv.Error as error:
         raise ValueError(
             "items of a list must be separated by commas, and an item that contains a comma must "
@@ -298,15 +295,14 @@ def as_options(settings: Settings) -> list[str]:
     words = []
     for setting in settings_of(type(settings)):
         value = getattr(settings, setting.name)
-        if value is None or "python" in setting.words:
-            continue
-        if setting.default is not MISSING and value == setting.checked(setting.default):
+        is_default = setting.default is not MISSING and value == setting.checked(setting.default)
+        if value is None or is_default or "python" in setting.words:
             continue
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
-            pairs = [f"{key}={item}" for key, item in value.items()]
-            words += [word for pair in pairs for word in (setting.option, _quoted(pair))]
+            pairs = [_quoted(f"{key}={item}") for key, item in value.items()]
+            words += [word for pair in pairs for word in (setting.option, pair)]
         elif isinstance(value, tuple):
             words += [setting.option, ",".join(_quoted(str(item)) for item in value)]
         else:
@@ -339,25 +335,25 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         *data, _ = signature.parameters.values()
-        known = _settings_of(settings)
+        known = settings_of(settings)
         fields = inspect.signature(settings).parameters
         named = [fields[one.name].replace(annotation=one.annotation) for one in known]
         signature = signature.replace(parameters=[*data, *named])
 
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
-            for name in given:
-                if name not in signature.parameters:
-                    hint = nearest(name, signature.parameters)
-                    if name.endswith("_id") and "columns" in signature.parameters:
-                        hint = f"name that column with `columns={{'{name}': NAME}}`"
-                    raise TypeError(f"{function.__name__}() has no argument `{name}`; {hint}")
+            if unknown := [name for name in given if name not in signature.parameters]:
+                hint = nearest(unknown[0], signature.parameters)
+                raise TypeError(f"{function.__name__}() has no argument `{unknown[0]}`; {hint}")
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        texts = "\n".join(f"{one.name} : {_written(one)}\n    {one.help}" for one in known)
+        kinds = {one.name: inspect.formatannotation(one.annotation) for one in known}
+        texts = "\n".join(
+            f"{one.name} : {_PLACES.sub('', kinds[one.name])}\n    {one.help}" for one in known
+        )
         call.__doc__ = f"{inspect.getdoc(function) or ''}\n\nParameters\n----------\n{texts}"
         return call
 
@@ -372,25 +368,11 @@ def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
         return os.fspath(given)
     is_one = parameter.annotation == "AnyPath"
     is_table = isinstance(given, Mapping) or hasattr(given, "columns")
-    if isinstance(given, Iterable) and not (is_one or is_table):
-        items = list(given)
-        if all(isinstance(item, str | os.PathLike) for item in items):
-            return [os.fspath(item) for item in items]
+    items = list(given) if isinstance(given, Iterable) and not (is_one or is_table) else [None]
+    if all(isinstance(item, str | os.PathLike) for item in items):
+        return [os.fspath(item) for item in items]
     several = "" if is_one else ", or a list of them"
     remedy = "; write the table to a file first" if is_table else ""
     raise TypeError(
         f"`{parameter.name}` must be a name or a path{several}, got {shown(given)}{remedy}"
     )
-
-
-def _written(setting: Setting) -> str:
-    """Say what may be given, for a docstring."""
-    kinds = {"list": "sequence of ", "table": "mapping of str to "}.get(setting.form, "")
-    kind = setting.kind.__name__ if setting.kind else ""
-    choices = f"{{{', '.join(map(repr, setting.choices))}}}" if setting.choices else ""
-    if "models" in setting.words:
-        return "mapping, optional"
-    if setting.form == "object":
-        return "callable, optional" if setting.name.startswith("on_") else "object, optional"
-    plain = " or ".join(filter(None, [f"{kinds}{kind}" if kind else "", choices]))
-    return f"{plain}, optional" if setting.may_be_none else plain

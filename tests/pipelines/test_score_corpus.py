@@ -2,29 +2,22 @@
 
 import json
 import os
-import pkgutil
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import cluster
 import pipelines.score as MODULE
-import sms.explaining
-from cluster import ShardReport, local_runner, run_local
+import sms.scoring
+from cluster import run_local
 from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
-from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.manifest import read_manifest
 from pipelines.runs.score_run import RunInterrupted
 from pipelines.score import score_corpus
-from sms.encoders import EncodedSentences, EncoderRuntime
-from sms.ragged import Ragged
 from sms.scoring import SummaryScorer, score_texts
 from tests.rare import page_of
 
@@ -35,7 +28,12 @@ class WatchedScorer(SummaryScorer):
     """Keeps the documents it was shown; may be told to fail or to be interrupted at one."""
 
     seen: ClassVar[list[str]] = []
+    n_made = 0
     fails_on = interrupts_on = None
+
+    def __init__(self, *arguments, **options):
+        WatchedScorer.n_made += 1
+        super().__init__(*arguments, **options)
 
     def prepare(self, rows):
         documents = rows["document_id"].to_pylist()
@@ -50,7 +48,7 @@ class WatchedScorer(SummaryScorer):
 @pytest.fixture
 def watched(monkeypatch):
     monkeypatch.setattr(MODULE, "SummaryScorer", WatchedScorer)
-    for name, value in (("seen", []), ("fails_on", None), ("interrupts_on", None)):
+    for name, value in (("seen", []), ("n_made", 0), ("fails_on", None), ("interrupts_on", None)):
         monkeypatch.setattr(WatchedScorer, name, value)
     return WatchedScorer
 
@@ -103,18 +101,10 @@ def files_of(out):
     return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
 
 
-def test_no_submodule_is_called_like_a_public_name():
-    for package in (cluster, sms, sms.explaining):
-        names = {module.name for module in pkgutil.iter_modules(package.__path__)}
-        assert not names & {*package.__all__}
-    assert isinstance(MODULE, ModuleType)
-    assert score_corpus is MODULE.score_corpus
-
-
 def test_run_by_hand(corpus, out):
     run = score(corpus, out)
     assert (run.n_rows, run.n_planned_rows, run.n_shards, run.n_new_shards) == (10, 10, 5, 5)
-    assert (run.n_with_status, run.n_duplicate_keys, run.failed_shards) == (0, 0, {})
+    assert (run.n_with_status, run.failed_shards) == (0, {})
     assert (run.is_complete, run.is_accepted) == (True, True)
     assert run.to_arrow().equals(table_of(out))
     # 2 words, then 2 more per row: the even rows are the first system's.
@@ -148,59 +138,30 @@ def test_run_json_says_what_was_done(corpus, out):
     assert metadata[b"assay.fingerprint"].decode() == written["fingerprint"]
 
 
-class FakeEncoder:
-    """Remembers sentences, and how it was loaded; sentences have one vector, the same for all."""
-
-    loaded: ClassVar[list[EncoderRuntime]] = []
-    signature = content_hash = "fake"
-    has_words = False
-    pooling = "mean"
-    unit = "sentence"
-
-    def __init__(self, spec, runtime):
-        FakeEncoder.loaded.append(runtime)
-        self.seen = set()
-        self.n_sentences = self.n_cached = 0
-
-    def state(self):
-        return {"sentences": self.n_sentences, "cached": self.n_cached}
-
-    def encode(self, texts):
-        n = len(texts.sentences)
-        self.n_sentences += n
-        self.n_cached += len(self.seen & set(texts.sentences))
-        self.seen |= set(texts.sentences)
-        ones = np.ones(n, dtype=np.int64)
-        return EncodedSentences(
-            word_points=np.empty((0, 2), np.float32),
-            sentence_words=Ragged.from_rows([[]] * n),
-            sentence_points=np.ones((n, 2)),
-            weights=ones,
-            pooled=np.ones((n, 3)),
-            pooled_weights=np.ones(n),
-            n_kept=ones,
-            n_known=ones,
-        )
-
-
 @pytest.fixture
-def fake(monkeypatch):
-    monkeypatch.setattr("sms.scoring.load_encoder", FakeEncoder)
-    monkeypatch.setattr(FakeEncoder, "loaded", [])
-    return {"metrics": ("sms", "cosine"), "encoders": {"fake": "st:model"}}
+def loaded(monkeypatch):
+    """How encoders were loaded."""
+    runtimes, load = [], sms.scoring.load_encoder
+
+    def watched(spec, runtime):
+        runtimes.append(runtime)
+        return load(spec, runtime)
+
+    monkeypatch.setattr(sms.scoring, "load_encoder", watched)
+    return runtimes
 
 
-def test_counts_of_encoders_are_summed(corpus, out, fake):
+def test_counts_of_encoders_are_summed(corpus, out):
     """Five shards of two candidates and the reference, which the first shard alone has not seen."""
-    run = score(corpus, out, **fake)
-    assert run.counters == {"fake.sentences": 15, "fake.cached": 4}
+    run = score(corpus, out, metrics=["cosine"])
+    assert (run.counters["minilm.sentences"], run.counters["minilm.cached"]) == (15, 4)
     written = run_json(out)["result"]
     assert written["counters"] == run.counters
-    assert [shard["counters"]["fake.cached"] for shard in written["shards"]] == [0, 1, 1, 1, 1]
+    assert [shard["counters"]["minilm.cached"] for shard in written["shards"]] == [0, 1, 1, 1, 1]
     next(out.glob("scores/part-000003-*")).unlink()
-    again = score(corpus, out, **fake)
+    again = score(corpus, out, metrics=["cosine"])
     assert again.n_new_shards == 1
-    assert again.counters == {"fake.sentences": 15, "fake.cached": 3}  # a new encoder's first shard
+    assert again.counters["minilm.cached"] == 3  # a new encoder's first shard
 
 
 def test_edited_run_json_is_not_believed(corpus, out):
@@ -226,22 +187,23 @@ def test_sums_are_those_of_the_scores_files_that_are_there(corpus, out):
 
 
 def test_device_and_cache_reach_the_encoder_and_change_no_run(
-    corpus, out, fake, tmp_path, monkeypatch
+    corpus, out, loaded, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    score(corpus, out, **fake, device="cpu", embedding_cache="kept")
-    (runtime,) = FakeEncoder.loaded
+    options = {"metrics": ["cosine"], "device": "cpu"}
+    score(corpus, out, **options, embedding_cache="kept")
+    (runtime,) = loaded
     assert runtime.device == "cpu"
     assert runtime.cache_folder == str(tmp_path / "kept")  # wherever a worker is
     assert runtime.precision == "fp32"  # what `auto` is on a CPU
-    assert score(corpus, out, **fake, device="cpu").n_new_shards == 0
+    assert score(corpus, out, **options).n_new_shards == 0
     assert "kept" not in (out / "run.json").read_text(encoding="utf-8")
     assert "device" not in run_json(out)["configuration"]
     with pytest.raises(ValueError, match=r"holds another run: `precision` was .*use `--fresh`"):
-        score(corpus, out, **fake, device="cpu", precision="bf16")
+        score(corpus, out, **options, precision="bf16")
 
 
-def test_driver_of_a_cluster_loads_no_encoder(corpus, out, fake, monkeypatch):
+def test_driver_of_a_cluster_loads_no_encoder(corpus, out, loaded, monkeypatch):
     there = []
 
     def run_here(shards, make_scorer, job, on_report, **machines):
@@ -249,30 +211,21 @@ def test_driver_of_a_cluster_loads_no_encoder(corpus, out, fake, monkeypatch):
 
     def described_there(make_scorer, what, folder, options):
         there.append((folder, options.address, "assay" in options.versions))
-        assert FakeEncoder.loaded == []
+        assert loaded == []
         return what(make_scorer(1))
 
     monkeypatch.setattr(machines, "run_ray", run_here)
     monkeypatch.setattr(MODULE, "describe_on_ray", described_there)
     where = {"local": False, "address": "head:6379", "device": "cpu"}
-    assert score(corpus, out, **fake, **where).is_complete
+    assert score(corpus, out, metrics=["cosine"], **where).is_complete
     assert there == [(str(out), "head:6379", True)]
-    assert len(FakeEncoder.loaded) == 2  # one for the description, one of the worker
+    assert len(loaded) == 2  # one for the description, one of the worker
 
 
-def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, fake, monkeypatch):
-    scorers, try_shard = [], local_runner.try_shard
-
-    def fails_once(shard, scorer, job):
-        scorers.append(scorer)
-        if len(scorers) == 1:
-            return ShardReport(index=shard.index, error="broken")
-        return try_shard(shard, scorer, job)
-
-    monkeypatch.setattr(local_runner, "try_shard", fails_once)
-    assert score(corpus, out, **fake).is_complete
-    assert scorers[0] is not scorers[1]
-    assert len(FakeEncoder.loaded) == 2
+def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, watched):
+    watched.fails_on = "d2"
+    score(corpus, out)
+    assert watched.n_made == 4  # one, and one after each of three attempts
 
 
 def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
@@ -289,32 +242,6 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     assert not run.is_accepted
     assert (out / "_SUCCESS").exists()
     assert len(list(out.glob("errors/*.jsonl"))) == 1
-
-
-def test_duplicate_keys_counted(tmp_path, out):
-    """Of 300 rows, 100 documents have one, 100 have two; rows without an id have no key."""
-    rows = [{**rows_of(1)[0], "document_id": str(i % 200)} for i in range(300)]
-    rows += [{**rows[0], "document_id": None}] * 2
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
-    run = score(tmp_path / "twice.parquet", out, rows_per_shard=15)
-    assert (run.n_rows, run.n_duplicate_keys) == (302, 100)
-    assert count_duplicate_keys([]) == 0
-
-
-@pytest.mark.parametrize("where", ["ids", "metadata"])
-def test_scores_file_with_text_that_is_none_is_named_or_read(tmp_path, where):
-    """Polars panics at both, which no `except Exception` sees."""
-    broken = b"\xff\xfe"
-    ids = pa.array([b"d0", broken if where == "ids" else b"d1"]).view(pa.string())
-    table = pa.table({"document_id": ids, "system_id": ["a", "a"]})
-    field = table.schema.field(0).with_metadata({"a": broken if where == "metadata" else b"b"})
-    path = str(tmp_path / "part.parquet")
-    pq.write_table(table.cast(pa.schema([field, table.schema.field(1)])), path)
-    if where == "metadata":
-        assert count_duplicate_keys([path]) == 0
-    else:
-        with pytest.raises(ValueError, match=r"is damaged .* delete it"):
-            count_duplicate_keys([path])
 
 
 def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):
@@ -513,16 +440,6 @@ def test_progress_counts_rows(corpus, out, watched):
     told.clear()
     score(corpus, out, on_progress=told.append)
     assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
-
-
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_first_run_says_that_it_compiles(corpus, out, monkeypatch, is_compiled):
-    monkeypatch.setattr("pipelines.score.is_compiled", lambda: is_compiled)
-    told = []
-    score(corpus, out, on_progress=told.append)
-    stages = [p.stage for p in told if p.n_rows]
-    assert stages[0] == ("scoring" if is_compiled else "compiling, which only the first run does")
-    assert set(stages[1:]) == {"scoring"}
 
 
 def test_two_processes_and_one_give_the_same_table(corpus, out, monkeypatch):
