@@ -5,6 +5,7 @@ What a verb does is in the module that it imports when it is called: this file i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.settings.compare import CompareSettings
@@ -19,10 +20,8 @@ from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore, several
 
-EXPLAINED = (".html", ".svg")
-"""What an explanation can be written as: a page, or a picture."""
-
 if TYPE_CHECKING:
+    from cluster.output import Output
     from pipelines.evaluate import DomainResult
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.learning_curve import CurvePoint
@@ -76,16 +75,12 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     runs of each are compared, else every system of the one with every system of the other, on
     the documents both have. A metric whose signature differs is refused.
     """
-    from cluster.output import Output
     from pipelines.compare import compare_scores
     from pipelines.reports.compare_page import render_comparison
     from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.sheet import SUFFIXES
 
-    output = Output.named("--out", settings.out) if settings.out else None
-    if output:
-        output.check_file(*SUFFIXES, ".html")
-        output.check_apart(several([scores_a, scores_b]))
+    output = _output(settings.out, *SUFFIXES, ".html", apart=several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
     if output and output.suffix == ".html":
         output.write(render_comparison(result).encode("utf-8", "replace"))
@@ -101,7 +96,6 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     two, or tie), perhaps `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it
     is a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
     """
-    from cluster.output import Output
     from pipelines.judging_sheet import make_sheet
     from pipelines.preferences import compare_preferences
     from pipelines.reports.preferences import preferences_sheet
@@ -114,10 +108,8 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
         return make_sheet(settings)
     if not judgements:
         raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
-    output = Output.named("--out", settings.out) if settings.out else None
-    if output:
-        output.check_file(*SUFFIXES)
-        output.check_apart([*judgements, *([str(settings.key)] if settings.key else [])])
+    apart = [*judgements, *([str(settings.key)] if settings.key else [])]
+    output = _output(settings.out, *SUFFIXES, apart=apart)
     result = compare_preferences(judgements, settings)
     if output:
         output.write(preferences_sheet(result).content(output.suffix).encode())
@@ -131,14 +123,11 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     where, and at what cost), other metrics by what the score loses when a sentence is left out.
     `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
     """
-    from cluster.output import Output
     from pipelines.explain import open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
     from pipelines.settings.encoders import encoders_of
 
-    output = Output.named("--out", settings.out) if settings.out is not None else None
-    if output is not None:
-        output.check_file(*EXPLAINED)
+    output = _output(settings.out, ".html", ".svg")
     own = ("document", "system", "encoder", "out")
     given = {name: x for name, x in vars(settings).items() if name not in own and x is not None}
     if settings.encoder is not None:  # called as the metric calls it
@@ -147,7 +136,7 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
         given["encoders"] = encoders_of(spec)
     document = settings.document
     systems = open_explainer(corpora, **given).explain({document: settings.system})[document]
-    if output is not None:
+    if output:
         make = picture_of if output.suffix == ".svg" else render_explanations
         output.write(make(document, systems).encode("utf-8", "surrogateescape"))
     return systems
@@ -239,6 +228,19 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
         on_news=settings.on_news,
         **_of_pairs(settings),
     )
+
+
+def _output(out: AnyPath | None, *suffixes: str, apart: Sequence[str] = ()) -> Output | None:
+    """Name the file of `--out`, if there is one, once it is sure that it can be written."""
+    from cluster.output import Output
+
+    if out is None:
+        return None
+    output = Output.named("--out", out)
+    output.check_file(*suffixes)
+    if apart:
+        output.check_apart(apart)
+    return output
 
 
 def _of_pairs(settings: PairSettings) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -101,22 +100,24 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
     have been read.
     """
     from pipelines.datasets.readers import SOURCES, find_source
+    from pipelines.datasets.run import import_data as run_import
+    from pipelines.reports.terminal import table_text
 
     if settings.list:
-        print(_listing(list(SOURCES.values())))
+        rows = [(source.name, source.gives, source.title) for source in SOURCES.values()]
+        print(table_text(("name", "gives", "what it is"), rows, n_left=3))
+        print("`assay import NAME` says which files a data set needs and where to get them.")
         return
     if name is None:
         raise click.UsageError("name a data set; `assay import --list` shows them")
     source = find_source(name)
     if not files and settings.out is None:
-        print(_description(source))
+        print(_described(source))
         return
     if not files:
         raise click.UsageError(f"name the files of {name}: {source.takes}")
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a Parquet file to write")
-
-    from pipelines.datasets.run import import_data as run_import
 
     run = run_import(name, files, settings.out, ratings=settings.ratings, scores=settings.scores)
     show("\n".join(_summary(run)))
@@ -136,15 +137,7 @@ def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> 
     show("\n".join([*run.files, *run.notes]))
 
 
-def _listing(sources: list[DataSource]) -> str:
-    from pipelines.reports.terminal import table_text
-
-    rows = [(source.name, source.gives, source.title) for source in sources]
-    table = table_text(("name", "gives", "what it is"), rows, n_left=3)
-    return f"{table}\n`assay import NAME` says which files a data set needs and where to get them."
-
-
-def _description(source: DataSource) -> str:
+def _described(source: DataSource) -> str:
     cells = {
         "gives": source.gives,
         "files": source.takes,
@@ -153,11 +146,8 @@ def _description(source: DataSource) -> str:
         "paper": source.paper,
         "note": source.note,
     }
-    wrap = textwrap.TextWrapper(
-        96, subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False
-    )
-    described = [wrap.fill(f"{name:<9}{text}") for name, text in cells.items() if text]
-    return "\n".join([f"{source.name}: {source.title}", *described])
+    lines = [f"{name:<9}{text}" for name, text in cells.items() if text]
+    return "\n".join([f"{source.name}: {source.title}", *lines])
 
 
 def _summary(run: ImportRun) -> list[str]:

@@ -139,7 +139,7 @@ def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[s
     source = click.get_current_context().get_parameter_source
     values: dict[str, Any] = {}
     for setting in known:
-        name, value = setting.name, given.get(setting.name)
+        name, value = setting.name, given.get(setting.name, ())
         if name not in given or source(name) is not ParameterSource.COMMANDLINE:
             continue
         if setting.form == "one" or "encoders" in setting.words:

@@ -51,18 +51,13 @@ def _exit_status(result: ScoreRun) -> int:
         shown = list(result.failed_shards.items())[:_SHOWN_FAILURES]
         text = "; ".join(f"shard {index}: {error}" for index, error in shown)
         more = len(result.failed_shards) - len(shown)
-        others = f"; and {more} more, all in run.json" if more else ""
-        return fail(
-            f"{len(result.failed_shards)} of {result.n_shards} shards failed; run the same "
-            f"command (without `--fresh`) to try them again: {text}{others}",
-            NOT_ACCEPTED,
-        )
+        text += f"; and {more} more, all in run.json" if more else ""
+        failed = f"{len(result.failed_shards)} of {result.n_shards} shards failed"
+        remedy = "run the same command (without `--fresh`) to try them again"
+        return fail(f"{failed}; {remedy}: {text}", NOT_ACCEPTED)
     if not result.is_accepted:
-        return fail(
-            f"{counted(result.n_with_status, 'row')} with a status, which `--strict` does not "
-            "accept",
-            NOT_ACCEPTED,
-        )
+        rows = counted(result.n_with_status, "row")
+        return fail(f"{rows} with a status, which `--strict` does not accept", NOT_ACCEPTED)
     return DONE
 
 
@@ -92,28 +87,24 @@ def status(folder: str, settings: StatusSettings) -> int:
 def _lines(run: RunStatus) -> Iterator[str]:
     from pipelines.runs.progress import duration, row_rate
 
-    by = f" ({run.driver})" if run.driver else ""
-    yield f"{run.out}: {run.state}{by}"
+    yield f"{run.out}: {run.state}{f' ({run.driver})' if run.driver else ''}"
     if not run.n_shards:
         return
     share = run.n_done_rows / run.n_rows
-    rows = [f"{run.n_done_rows:,} of {run.n_rows:,} done ({share:.0%})"]
+    rows = f"Rows:    {run.n_done_rows:,} of {run.n_rows:,} done ({share:.0%})"
     if run.rows_per_s is not None:
-        rows.append(row_rate(run.rows_per_s))
+        rows += f", {row_rate(run.rows_per_s)}"
     if run.seconds_left is not None and run.n_done < run.n_shards:
-        rows.append(f"{duration(run.seconds_left)} left")
-    yield f"Rows:    {', '.join(rows)}"
-    is_dead = run.state != "running"
+        rows += f", {duration(run.seconds_left)} left"
+    yield rows
+    is_lost = run.running and run.state != "running"
     yield (
         f"Shards:  {run.n_done:,} done, {len(run.running):,} "
-        f"{'begun and lost' if is_dead and run.running else 'running'}, "
+        f"{'begun and lost' if is_lost else 'running'}, "
         f"{run.n_failed:,} failed, {run.n_left:,} left"
     )
     if run.running:
         oldest = run.running[0]
         where = f" on {oldest.node}" if oldest.node else ""
         yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} ago"
-    if run.errors:
-        yield ""
-        yield "Last errors:"
-        yield from (f"  {error}" for error in run.errors)
+    yield from ("", "Last errors:", *(f"  {error}" for error in run.errors)) if run.errors else ()

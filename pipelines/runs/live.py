@@ -3,8 +3,8 @@
 Two drivers in one folder would do the work twice, and `--fresh` deletes what the other one writes.
 On this machine a file lock, which ends with its process, keeps them apart. Drivers on other
 machines see each other by `progress.json`: while a run goes on it changes every few seconds, and
-only the clock of the one who watches counts. A driver that finds another one's id in it stops.
-The scores do not depend on any of this: a shard's file is the same whoever writes it.
+only the clock of the one who watches counts. The scores do not depend on any of this: a shard's
+file is the same whoever writes it.
 
 The file is gone when the run has ended and `run.json` says the rest. One that is left behind tells
 of a driver that died. `assay status` reads it.
@@ -30,7 +30,7 @@ from cluster import write_whole
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import check_no_links, delete_file, is_url, join, read_whole
 from cluster.worker import node_name
-from pipelines.runs.manifest import PROGRESS_FILE, Manifest
+from pipelines.runs.manifest import PROGRESS_FILE
 from pipelines.runs.progress import Pace, Progress
 
 LOCK_FILE = ".lock"
@@ -47,10 +47,6 @@ class FolderInUse(OSError):
     """Another driver works in the folder."""
 
 
-class LockLost(RuntimeError):
-    """Another driver has taken over; this one must not write any more."""
-
-
 class LiveRun:
     """Holds a folder while it is entered, and keeps `progress.json` up to date.
 
@@ -58,13 +54,11 @@ class LiveRun:
     """
 
     def __init__(self, out: str, on_wait: Callable[[str], None] = lambda _: None) -> None:
-        self._out = out
-        self._on_wait = on_wait
+        self._out, self._on_wait = out, on_wait
         self._path = join(out, PROGRESS_FILE)
         self._run = uuid4().hex
         self._file_lock: FileLock | None = None
         self._made: list[Path] = []
-        self._loss = ""
         self._left: bytes | None = None  # by a driver that did not end its run
         self._fingerprint = ""
         self._lock = threading.Lock()
@@ -93,15 +87,15 @@ class LiveRun:
         try:
             if not self._fingerprint and self._left is not None:  # refused: as it was found
                 write_whole(self._path, self._left)
-            elif not self._loss:
+            else:
                 delete_file(self._path)
         finally:
             self._release()
 
-    def begin(self, manifest: Manifest, progress: Progress) -> None:
+    def begin(self, fingerprint: str, progress: Progress) -> None:
         """Say which run goes on, once its `run.json` is written."""
         with self._lock:
-            self._fingerprint, self._progress = manifest.fingerprint, progress
+            self._fingerprint, self._progress = fingerprint, progress
             self._pace.update(progress)
         self.write()
 
@@ -118,13 +112,6 @@ class LiveRun:
                 self._errors.append(shard_error(index, error))
             self._progress = progress
             self._pace.update(progress)
-
-    def check(self) -> None:
-        """Raise `LockLost` if another driver has taken the folder over."""
-        if self._loss:
-            raise LockLost(
-                f"{self._out} was taken over by {self._loss}; what this run has committed is kept"
-            )
 
     def write(self) -> None:
         """Write `progress.json` now."""
@@ -152,21 +139,19 @@ class LiveRun:
 
     def _take(self) -> None:
         check_no_links(self._out, LOCK_FILE)
+        other = read_progress(self._out, is_checked=False)
         if not is_url(self._out):
             folder = Path(self._out)
-            while not folder.is_dir():
-                self._made.append(folder)
-                folder = folder.parent
-            Path(self._out).mkdir(parents=True, exist_ok=True)
-            self._file_lock = FileLock(Path(self._out, LOCK_FILE))
+            self._made = [one for one in (folder, *folder.parents) if not one.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / LOCK_FILE)
             try:
-                self._file_lock.acquire(timeout=0)
+                lock.acquire(timeout=0)
             except Timeout:
-                self._file_lock = None
-                raise _in_use(self._out, read_progress(self._out, is_checked=False)) from None
+                raise _in_use(self._out, other) from None
+            self._file_lock = lock
         with suppress(FileNotFoundError):
             self._left = read_whole(self._path)
-        other = read_progress(self._out, is_checked=False)
         is_here = other is not None and other["host"] == node_name()
         if other is None or (is_here and (self._file_lock or not is_running(other["pid"]))):
             return
@@ -187,10 +172,6 @@ class LiveRun:
     def _keep_writing(self) -> None:
         while not self._stop.wait(BEAT_EVERY_S):
             try:
-                now = read_progress(self._out, is_checked=False)
-                if now is not None and now["run"] != self._run:
-                    self._loss = driver_of(now)
-                    return
                 self.write()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)

@@ -27,10 +27,13 @@ def encoders_of(given: object) -> dict[str, str]:
     >>> encoders_of(["minilm", "news=glove:v.txt,pooling=max"])
     {'minilm': 'minilm', 'news': 'glove:v.txt,pooling=max'}
     """
-    is_list = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
-    pairs: list[tuple[object, object]] = [(None, text) for text in (given if is_list else [given])]
+    pairs: Iterable[tuple[object, object]]
     if isinstance(given, Mapping):
-        pairs = list(given.items())
+        pairs = given.items()
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        pairs = [(None, given)]
+    else:
+        pairs = ((None, spec) for spec in given)
     specs: dict[str, str] = {}
     for alias, spec in pairs:
         if not isinstance(spec, str):

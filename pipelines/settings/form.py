@@ -1,17 +1,8 @@
 """How settings are written, checked and described: once, for the command, its TOML file and Python.
 
-A verb's settings are a frozen dataclass in a file of this package, so that its defaults, its
-choices and its help stand in one place:
-
-    @dataclass(frozen=True, kw_only=True)
-    class ScoreSettings(Settings):
-        out: Annotated[AnyPath, "DIR"]
-        \"\"\"Write the scores to this folder or URL.\"\"\"
-        preset: Literal["default", "clark2019"] = "default"
-        \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
-
-The text under a field is its help, a sentence that stands alone; a field without a default must
-be given. Its type says what may be given, and how that is written on the command line:
+A verb's settings are a frozen dataclass in a file of this package, such as `ScoreSettings`. The
+text under a field is its help, a sentence that stands alone; a field without a default must be
+given. Its type says what may be given, and how that is written on the command line:
 
     bool                       --fresh; of a default that is not False --control/--no-control
     int, float, str, AnyPath   --limit 5
@@ -19,6 +10,7 @@ be given. Its type says what may be given, and how that is written on the comman
     int | Literal["auto"]      --workers 5, --workers auto
     Sequence[str] (or int)     --metrics sms,wms or repeated; in Python and TOML a list or a text
     Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
+                               (TOML and Python for names that have commas themselves)
     X | None                   the same, and None is what the help says
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
@@ -33,15 +25,15 @@ from __future__ import annotations
 
 import ast
 import collections.abc
-import csv
 import dataclasses
 import inspect
 import os
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
-from functools import cache, wraps
+from functools import wraps
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
@@ -155,20 +147,24 @@ class Setting:
         Raises ValueError if it is to be a list and names nothing, such as `,`: whoever means the
         default leaves the option out.
         """
+        if self.form == "one":
+            return self._number(text)
+        if not (items := [item.strip() for item in text.split(",") if item.strip()]):
+            raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
         if self.form == "list":
-            if not (items := items_of(text)):
-                raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
             return tuple(map(self._number, items))
-        if self.form == "table":
-            return pairs_of(text, self.option)
-        return self._number(text)
+        pairs = [item.partition("=") for item in items]
+        if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
+            raise ValueError(
+                f"`{self.option}` must be written OURS=THEIRS, got `{wrong[0]}`; for example "
+                f"{self.option} candidate=summary"
+            )
+        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
     def _number(self, text: str) -> Any:  # noqa: ANN401
         if self.kind in (int, float) and text not in self.choices:
-            try:
+            with suppress(ValueError):  # it stays a text, which `checked` refuses
                 return self.kind(text)
-            except ValueError:
-                return text  # which `checked` refuses
         return text
 
 
@@ -178,17 +174,23 @@ def shown(value: object) -> str:
     return text if len(text) < 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
-@cache
-def settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
+_known: dict[type, tuple[Setting, ...]] = {}
+
+
+def settings_of(settings: type) -> tuple[Setting, ...]:
     """Describe the fields of a settings class, its own before those of its bases."""
-    hints = get_type_hints(settings, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(settings)}
-    helps: dict[str, str] = {}
-    for base in filter(dataclasses.is_dataclass, settings.__mro__):
-        texts = _texts_under_fields(base)
-        own = (name for name in inspect.get_annotations(base) if name in fields)
-        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
-    return tuple(_described(fields[name], hints[name], text) for name, text in helps.items())
+    if settings not in _known:
+        hints = get_type_hints(settings, include_extras=True)
+        fields = {field.name: field for field in dataclasses.fields(settings)}
+        helps: dict[str, str] = {}
+        for base in (base for base in settings.__mro__ if dataclasses.is_dataclass(base)):
+            texts = _texts_under_fields(base)
+            own = (name for name in base.__annotations__ if name in fields)
+            helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+        _known[settings] = tuple(
+            _described(fields[name], hints[name], helps[name]) for name in helps
+        )
+    return _known[settings]
 
 
 def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
@@ -210,7 +212,6 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     if choices:
         plain = "|".join([*choices, *(["N"] if kind in (int, float) else [])])
     plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, plain)
-    is_made = field.default_factory is not MISSING
     return Setting(
         name=field.name,
         annotation=annotation,
@@ -218,7 +219,7 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
         form=form,
         choices=choices,
         may_be_none=may_be_none,
-        default=field.default_factory() if is_made else field.default,  # type: ignore[misc]
+        default=field.default,
         help=" ".join(text.split()),
         metavar=metavars[0] if metavars else plain,
         option=spelled[0] if spelled else f"--{field.name.replace('_', '-')}",
@@ -247,49 +248,6 @@ def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
     return texts
 
 
-def items_of(text: str) -> list[str]:
-    """Read a list separated by commas; an item that has one stands in quotation marks, as in CSV.
-
-    Examples
-    --------
-    >>> items_of('rougeL, "clear, short"')
-    ['rougeL', 'clear, short']
-    """
-    try:
-        items = [
-            item.strip()
-            for row in csv.reader([text], skipinitialspace=True, strict=True)
-            for item in row
-        ]
-    except csv.Error as error:
-        raise ValueError(
-            "items of a list must be separated by commas, and an item that contains a comma must "
-            f"be in quotation marks, got `{text}` ({error})"
-        ) from error
-    return [item for item in items if item]
-
-
-def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
-    """Read `OURS=THEIRS`, several separated by commas.
-
-    Examples
-    --------
-    >>> pairs_of('candidate=summary, "source=a, b"')
-    {'candidate': 'summary', 'source': 'a, b'}
-    """
-    names: dict[str, str] = {}
-    for item in items_of(text):
-        ours, equals, theirs = item.partition("=")
-        if not (ours and equals and theirs):
-            raise ValueError(
-                f"`{option}` must be written OURS=THEIRS, got `{item}`; for example "
-                f"{option} candidate=summary, and {option} '\"candidate=short, final\"' where a "
-                "name has a comma"
-            )
-        names[ours.strip()] = theirs.strip()
-    return names
-
-
 def as_options(settings: Settings) -> list[str]:
     """Write settings as a command line does; those that are defaults are left out."""
     words = []
@@ -301,18 +259,12 @@ def as_options(settings: Settings) -> list[str]:
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
-            pairs = [_quoted(f"{key}={item}") for key, item in value.items()]
-            words += [word for pair in pairs for word in (setting.option, pair)]
+            words += [word for pair in value.items() for word in (setting.option, "=".join(pair))]
         elif isinstance(value, tuple):
-            words += [setting.option, ",".join(_quoted(str(item)) for item in value)]
+            words += [setting.option, ",".join(map(str, value))]
         else:
             words += [setting.option, str(value)]
     return words
-
-
-def _quoted(item: str) -> str:
-    """Write an item so that `items_of` returns it whole."""
-    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
 class _Decorator(Protocol[P]):
@@ -335,7 +287,7 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         *data, _ = signature.parameters.values()
-        known = settings_of(settings)
+        known = settings_of(settings)  # type: ignore[arg-type]
         fields = inspect.signature(settings).parameters
         named = [fields[one.name].replace(annotation=one.annotation) for one in known]
         signature = signature.replace(parameters=[*data, *named])
@@ -368,9 +320,10 @@ def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
         return os.fspath(given)
     is_one = parameter.annotation == "AnyPath"
     is_table = isinstance(given, Mapping) or hasattr(given, "columns")
-    items = list(given) if isinstance(given, Iterable) and not (is_one or is_table) else [None]
-    if all(isinstance(item, str | os.PathLike) for item in items):
-        return [os.fspath(item) for item in items]
+    if isinstance(given, Iterable) and not (is_one or is_table):
+        items = list(given)
+        if all(isinstance(item, str | os.PathLike) for item in items):
+            return [os.fspath(item) for item in items]
     several = "" if is_one else ", or a list of them"
     remedy = "; write the table to a file first" if is_table else ""
     raise TypeError(

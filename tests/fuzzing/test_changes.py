@@ -161,7 +161,7 @@ def leave_as_killed(out: Path) -> None:
     assert manifest is not None
     write_manifest(str(out), replace(manifest, result={}))
     Path(part_path(str(out), 3, manifest.fingerprint)).unlink()
-    LiveRun(str(out)).begin(manifest, Progress(stage=SCORING, n_rows=12, n_done=9))
+    LiveRun(str(out)).begin(manifest.fingerprint, Progress(stage=SCORING, n_rows=12, n_done=9))
     (out / "_SUCCESS").unlink()
 
 

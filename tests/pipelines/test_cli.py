@@ -194,19 +194,12 @@ WRONG = [
         "metric 'wms' needs word vectors, but `st` has none; encoders with word vectors are",
     ),
     (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
-    (
-        ("--embedding-cache", "s3://bucket/kept"),
-        "`embedding_cache` must be a folder, got s3://bucket/kept",
-    ),
     (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
-    (("--columns", "candidate"), "must be written OURS=THEIRS"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
-    (("--workers", "x"), "`workers` must be a whole number or auto"),
     (
         ("--preset", "clark"),
         "`preset` must be one of default, clark2019, got 'clark'; did you mean `clark2019`?",
     ),
-    (("--limit", "0"), "`limit` must be at least 1, got 0"),
     (("--address", "auto"), "`--local` scores in one process"),
     (("--config", "none.toml"), "no such file: none.toml"),
 ]
@@ -350,13 +343,19 @@ def test_summary_by_hand():
     ]
 
 
-def test_summary_of_many_systems_says_how_many_more():
+def test_summary_of_many_systems_and_statuses_says_how_many_more():
     means = {f"s{i:03}": {"wms@glove": i / 1e6} for i in range(MAX_SYSTEMS + 5)}
-    lines = summary_text(scored(means=means)).splitlines()
+    statuses = {f"reason {i:02}": i + 1 for i in range(12)}
+    run = scored(means=means, statuses=statuses, n_with_status=78, failed_shards={1: "why"})
+    text = summary_text(run)
+    lines = text.splitlines()
     assert sum(line.startswith("s0") for line in lines) == MAX_SYSTEMS
     assert "and 5 more systems; all are in out/run.json" in lines
     assert "s039            0.00003900" in lines
     assert "Higher means closer, 0 to 1: wms@glove" in lines
+    assert "Rows with a status: 78\n  12  reason 11\n  11  reason 10\n" in text
+    assert "  and 2 other statuses\n" in text
+    assert "Failed shards: 1 of 2" in text
 
 
 def test_summary_never_cuts_a_number_or_a_name():
@@ -366,12 +365,16 @@ def test_summary_never_cuts_a_number_or_a_name():
         assert ("…" in text, text.count("0.1235")) == (False, 12)
 
 
-def test_summary_lists_statuses_most_frequent_first():
-    statuses = {f"reason {i:02}": i + 1 for i in range(12)}
-    text = summary_text(scored(statuses=statuses, n_with_status=78, failed_shards={1: "why"}))
-    assert "Rows with a status: 78\n  12  reason 11\n  11  reason 10\n" in text
-    assert "  and 2 other statuses\n" in text
-    assert "Failed shards: 1 of 2" in text
+def test_summary_says_what_encoders_did_not_read():
+    counters = {
+        **{"glove.words": 100, "glove.unknown": 6, "few.words": 100, "few.unknown": 5},
+        **{"minilm.sentences": 1_000, "minilm.truncated": 3, "lm.cut": 2, "none.cut": 0},
+    }
+    assert summary_text(scored(counters=counters)).splitlines()[2:5] == [
+        "Words unknown to glove, which are left out: 6% of 100",
+        "Sentences too long for minilm, which cut them: 3 of 1,000",
+        "Texts too long for lm, which read a part of them: 2",
+    ]
 
 
 def test_lines_come_every_few_seconds_and_at_the_end():
@@ -399,14 +402,10 @@ def test_nothing_written_before_rows_are_done():
     assert stream.getvalue() == ""
 
 
-def test_bar_leaves_nothing_behind():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    stream = Terminal()
+def test_bar_shows_rows():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
     with show_progress(stream, is_terminal=True) as show:
         show(Progress(stage="loading minilm"))
-        show(Progress(stage=SCORING, n_rows=5, n_done=2, n_failed_shards=1))
         show(Progress(stage=SCORING, n_rows=5, n_done=5, n_failed_shards=1))
     assert "rows" in stream.getvalue()

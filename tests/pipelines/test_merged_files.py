@@ -69,31 +69,25 @@ def counted(out):
     return sorted(Path(part).name for part in Path(out, "_SUCCESS").read_text().split())
 
 
+def shards_of(out):
+    """The scores of each shard, read out of whatever file has them."""
+    manifest = read_manifest(str(out))
+    parts = committed_parts(str(out), manifest.shards, manifest.fingerprint)
+    return [read_shard(path, index) for index, path in parts.items()]
+
+
 def test_files_of_a_large_run_are_merged_in_order(score, large, plain, tmp_path):
     out = tmp_path / "out"
-    run = score(out)
-    assert run.to_arrow().equals(plain)
+    assert score(out).to_arrow().equals(plain)
     assert names(out) == counted(out)
     assert 2 <= len(names(out)) <= 5
     assert names(out)[0].startswith("part-000000-0000")
     assert pl.read_parquet(out / "scores" / "part-*.parquet").equals(pl.DataFrame(plain))
     found = [file.path for file in find_scores(out).files]
     assert [Path(path).name for path in found] == names(out)
-
-
-def test_small_run_keeps_a_file_for_each_shard(score, tmp_path):
-    score(tmp_path / "out")
-    assert len(names(tmp_path / "out")) == 12
-
-
-def test_each_shard_is_read_out_of_a_merged_file(score, large, plain, tmp_path):
-    out = str(tmp_path / "out")
-    score(out)
-    manifest = read_manifest(out)
-    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
-    tables = [read_shard(path, index) for index, path in parts.items()]
-    assert [table.num_rows for table in tables] == [shard.n_rows for shard in manifest.shards]
-    assert pa.concat_tables(tables).equals(plain)
+    sizes = [shard.n_rows for shard in read_manifest(str(out)).shards]
+    assert [table.num_rows for table in shards_of(out)] == sizes
+    assert pa.concat_tables(shards_of(out)).equals(plain)
 
 
 def test_metrics_are_added_to_merged_files(score, large, tmp_path):
@@ -136,17 +130,14 @@ def killed_at(monkeypatch, call):
         monkeypatch.setattr(module, name, dying(getattr(module, name)))
 
 
-@pytest.mark.parametrize("call", [0, 1, 2, 3, 5, 13, 27, 29, 31])
+@pytest.mark.parametrize("call", [0, 1, 2, 5, 13, 29, 31])
 def test_no_row_is_lost_or_doubled_by_a_kill(score, large, plain, tmp_path, monkeypatch, call):
     out = str(tmp_path / "out")
     with monkeypatch.context() as patch:
         killed_at(patch, call)
         with pytest.raises(Killed):
             score(out)
-    manifest = read_manifest(out)
-    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
-    there = [read_shard(path, index) for index, path in parts.items()]
-    assert pa.concat_tables(there).equals(plain)
+    assert pa.concat_tables(shards_of(out)).equals(plain)
     run = score(out)
     assert run.n_new_shards == 0
     assert run.to_arrow().equals(plain)
@@ -186,8 +177,6 @@ def test_damaged_merged_file_is_named(score, large, tmp_path):
     path.write_bytes(data)
     with pytest.raises(ValueError, match=rf"{path.name} is damaged .*delete it"):
         score(out)
-    with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
-        score(out, ["length", "rougeL_f", "rouge2_f"])
     with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
         find_scores(out)
 

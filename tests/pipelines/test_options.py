@@ -11,7 +11,7 @@ import click
 import pytest
 
 from pipelines.cli.options import command
-from pipelines.settings.form import Settings, keywords, pairs_of, settings_of
+from pipelines.settings.form import Settings, keywords, settings_of
 from sms.naming import AnyPath
 
 
@@ -56,14 +56,14 @@ def call(*arguments):
 def test_a_command_line_by_hand():
     assert call("p", "--out", "o") == (("p",), Toy(out="o"))
     pairs, read = call(
-        *("p", "q", "--out", "o", "--names", 'x, "y, z"', "--sizes", "5,10", "--workers", "auto"),
+        *("p", "q", "--out", "o", "--names", "x, y", "--sizes", "5,10", "--workers", "auto"),
         *("--columns", "a=b", "--columns", "c=d,e=f", "--way", "there", "--no-control"),
         *("--share", "1", "--split", "all"),
     )
     assert pairs == ("p", "q")
     assert vars(read) == {
         "out": "o",
-        "names": ("x", "y, z"),
+        "names": ("x", "y"),
         "sizes": (5, 10),
         "columns": {"a": "b", "c": "d", "e": "f"},
         "way": "there",
@@ -114,6 +114,8 @@ def test_wrong_value_is_answered(given, message):
         (["--out", "o"], "name at least one file, folder, glob or URL"),
         (["p", "--rows", "5"], "No such option '--rows'"),
         (["p", "--out", "o", "--names", ","], "`--names` must name at least one, got `,`"),
+        (["p", "--out", "o", "--columns", "a"], "`--columns` must be written OURS=THEIRS, got `a`"),
+        (["p", "--out", "o", "--columns", "a=b,=c"], "OURS=THEIRS, got `=c`"),
     ],
 )
 def test_wrong_command_is_answered(arguments, message):
@@ -154,22 +156,3 @@ def test_keywords_are_those_of_the_settings():
     assert list(inspect.signature(train).parameters) == ["pairs", *Toy.__dataclass_fields__]
     assert inspect.signature(train).parameters["share"].default == 0.5
     assert "share : float\n    A share." in train.__doc__
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (" reference = b ,", {"reference": "b"}),
-        ('"candidate=a, b",source=c', {"candidate": "a, b", "source": "c"}),
-        ('"candidate=say ""a,b"""', {"candidate": 'say "a,b"'}),
-        ("candidate=a=b", {"candidate": "a=b"}),
-    ],
-)
-def test_columns_may_have_any_name(text, expected):
-    assert pairs_of(text) == expected
-
-
-@pytest.mark.parametrize("text", ['"candidate=a', "candidate=a,b", '"candidate=a"b'])
-def test_columns_half_quoted_rejected(text):
-    with pytest.raises(ValueError, match="must be"):
-        pairs_of(text)

@@ -164,25 +164,14 @@ def test_counts_of_encoders_are_summed(corpus, out):
     assert again.counters["minilm.cached"] == 3  # a new encoder's first shard
 
 
-def test_edited_run_json_is_not_believed(corpus, out):
-    score(corpus, out)
-    written = run_json(out)
-    written["result"]["means"]["s0"]["length"] = 11.0
-    (out / "run.json").write_text(json.dumps(written), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed.*another folder"):
-        score(corpus, out)
-
-
 def test_sums_are_those_of_the_scores_files_that_are_there(corpus, out):
     """A sound file that another run wrote in the place of one is counted, not believed."""
     whole = score(corpus, out)
-    shards = read_manifest(str(out)).result["shards"]
     part = sorted(out.glob("scores/*.parquet"))[1]
     table = pq.read_table(part)
     sink = pa.BufferOutputStream()
     pq.write_table(table.set_column(2, "length", pa.array([1.0, 1.0])), sink)
     part.write_bytes(sealed_parquet(sink.getvalue().to_pybytes(), part.name)[0])
-    assert len(shards) == 5
     assert score(corpus, out).means["s0"]["length"] != whole.means["s0"]["length"]
 
 
@@ -222,12 +211,6 @@ def test_driver_of_a_cluster_loads_no_encoder(corpus, out, loaded, monkeypatch):
     assert len(loaded) == 2  # one for the description, one of the worker
 
 
-def test_scorer_is_made_anew_after_a_failed_shard(corpus, out, watched):
-    watched.fails_on = "d2"
-    score(corpus, out)
-    assert watched.n_made == 4  # one, and one after each of three attempts
-
-
 def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     rows = rows_of(4)
     rows[1]["candidate"] = None
@@ -244,7 +227,7 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     assert len(list(out.glob("errors/*.jsonl"))) == 1
 
 
-def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):
+def test_interrupted_run_goes_on_and_a_finished_one_is_not_scored_again(corpus, out, watched):
     watched.interrupts_on = "d4"
     with pytest.raises(RunInterrupted, match="2 of 5 shards are committed"):
         score(corpus, out)
@@ -257,24 +240,19 @@ def test_interrupted_run_keeps_shards_and_goes_on(corpus, out, watched):
     once = score(corpus, out.with_name("once"))
     assert table_of(out).equals(table_of(out.with_name("once")))
     assert run.means == once.means
-    written = run_json(out)
-    assert all(shard["seconds"] > 0 for shard in written["result"]["shards"])
-
-
-def test_finished_run_not_scored_again(corpus, out, watched):
-    first = score(corpus, out)
+    assert all(shard["seconds"] > 0 for shard in run_json(out)["result"]["shards"])
     before = contents_of(out)
     watched.seen.clear()
     again = score(corpus, out)
-    assert watched.seen == []
-    assert again.n_new_shards == 0
-    assert (again.means, again.n_rows) == (first.means, first.n_rows)
+    assert (watched.seen, again.n_new_shards, again.n_rows) == ([], 0, 10)
+    assert again.means == run.means
     assert contents_of(out) == before
 
 
 def test_failed_shard_reported_the_others_scored(corpus, out, watched):
     watched.fails_on = "d2"
     run = score(corpus, out)
+    assert watched.n_made == 4  # one, and one after each of three attempts
     expected = f"RuntimeError: cannot score d2 [rows 2 to 3 of {corpus}]"
     assert run.failed_shards == {1: expected}
     assert not run.is_complete
@@ -300,7 +278,6 @@ def test_fresh_replaces_only_the_earlier_run(corpus, out, watched):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ("length",)}, r'`metrics` was \["length", "rouge1_r"\]'),
         ({"limit": 3}, "`limit` was null and is 3"),
         ({"rows_per_shard": 4}, "`rows_per_shard` was 2 and is 4"),
     ],
@@ -313,8 +290,7 @@ def test_other_configuration_refused_and_nothing_touched(corpus, out, options, m
     assert contents_of(out) == before
 
 
-@pytest.mark.parametrize("is_finished", [True, False])
-def test_parquet_replaced_by_other_texts_with_an_equal_footer_refused(out, tmp_path, is_finished):
+def test_parquet_replaced_by_other_texts_with_an_equal_footer_refused(out, tmp_path):
     """Size, footer and time of change say nothing; the bytes do."""
     path, sizes, ends = tmp_path / "corpus.parquet", [], []
     for word in ("mats", "cats"):
@@ -326,16 +302,11 @@ def test_parquet_replaced_by_other_texts_with_an_equal_footer_refused(out, tmp_p
         ends.append(path.read_bytes()[-1_000:])
         if word == "mats":
             score(path, out, rows_per_shard=4)
-            if not is_finished:
-                (out / "_SUCCESS").unlink()
-                sorted(out.glob("scores/*.parquet"))[1].unlink()
-    assert sizes[0] == sizes[1]
-    assert ends[0] == ends[1]
+            (out / "_SUCCESS").unlink()
+            sorted(out.glob("scores/*.parquet"))[1].unlink()
+    assert (sizes[0], ends[0]) == (sizes[1], ends[1])
     with pytest.raises(ValueError, match=r"input file changed: .*corpus\.parquet; use `--fresh`"):
         score(path, out, rows_per_shard=4)
-    other = path.rename(tmp_path / "other.parquet")
-    with pytest.raises(ValueError, match=r"input file removed: .*corpus.*added: .*other"):
-        score(other, out, rows_per_shard=4)
 
 
 def test_file_that_no_row_is_read_of_is_not_hashed(corpus, out, tmp_path):
@@ -358,7 +329,7 @@ def test_input_that_changes_meanwhile_is_no_success(corpus, out):
     assert not (out / "_SUCCESS").exists()
 
 
-def test_damaged_scores_file_named(corpus, out):
+def test_damaged_and_edited_files_of_a_run_are_named(corpus, out):
     score(corpus, out)
     part = sorted(out.glob("scores/*.parquet"))[1]
     part.write_bytes(b"PAR1")
@@ -366,6 +337,11 @@ def test_damaged_scores_file_named(corpus, out):
         score(corpus, out)
     part.unlink()
     assert score(corpus, out).n_new_shards == 1
+    written = run_json(out)
+    written["result"]["means"]["s0"]["length"] = 11.0
+    (out / "run.json").write_text(json.dumps(written), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed.*another folder"):
+        score(corpus, out)
 
 
 def test_folder_of_something_else_refused(corpus, out):
@@ -390,7 +366,6 @@ def test_output_inside_the_corpus_refused(corpus):
     [
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
         ({"gpus_per_worker": -1}, "`gpus_per_worker` must be a fraction of"),
-        ({"local": False, "workers": 2, "device": "cuda"}, "`--device cuda` needs GPUs for the"),
         ({"limit": 0}, "`limit` must be at least 1, got 0"),
         ({"columns": {"candidat": "x"}}, "OURS in `--columns` must be one of"),
         ({"metrics": ("novelty",)}, "`source` or `sources` is missing .*which has"),

@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.store import delete_file, join, list_names, open_input, write_whole
+from cluster.store import join, list_names, open_input, write_whole
 from pipelines.fetched import fetched_config
 from pipelines.runs import live
 from pipelines.runs.live import FolderInUse, LiveRun
 from pipelines.score import score_corpus
-from pipelines.tables.scores import find_scores
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import bucket_of, gcs_server
 
@@ -127,32 +126,6 @@ def test_table_is_that_of_a_local_run(proxy, server, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
-def test_run_on_a_store_is_read_by_its_committed_parts(proxy, bucket, expected):
-    out = f"s3://{bucket}/out"
-    score(f"s3://{bucket}")
-    found = find_scores(out)
-    assert found.signatures == expected[1]
-    rows = pa.concat_tables(pq.read_table(open_input(file.path)) for file in found.files)
-    assert rows.replace_schema_metadata().drop_columns("input_file").equals(expected[0])
-    assert find_scores(f"{out}/scores/*.parquet").signatures == {}
-    delete_file(join(out, "_SUCCESS"))
-    with pytest.raises(ValueError, match="has not finished"):
-        find_scores(out)
-
-
-def test_options_of_the_url_reach_everything(server, bucket, expected, proxy, monkeypatch):
-    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
-    options = f"?endpoint_override={server}&scheme=http"
-    score_corpus(
-        f"s3://{bucket}/in{options}",
-        f"s3://{bucket}/out{options}",
-        metrics=METRICS,
-        encoders={"tiny": f"glove:s3://{bucket}/tiny.txt{options}"},
-        **OPTIONS,
-    )
-    assert table_of(f"s3://{bucket}/out{options}").equals(expected[0])
-
-
 def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
     monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
     with (
@@ -239,31 +212,6 @@ def watching(server, bucket):
         is_over.set()
         watcher.join()
     assert n_looked_at > 0
-
-
-@pytest.mark.slow
-def test_store_that_is_away_in_mid_run_for_a_minute_fails_no_shard(proxy, bucket, expected):
-    n_seen = 0
-
-    def strike(progress):
-        nonlocal n_seen
-        n_seen += 1
-        if progress.n_done and not proxy.weather.is_out and n_seen < 1000:
-            n_seen = 1000
-            with outage(proxy, seconds=60.0):
-                pass
-
-    done = score(f"s3://{bucket}", on_progress=strike)
-    assert done.is_complete
-    assert table_of(f"s3://{bucket}/out").equals(expected[0])
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_ray_workers_and_a_failing_store(proxy, bucket, expected):
-    proxy.weather.rate = 0.1
-    score(f"s3://{bucket}", local=False, workers=2)
-    assert table_of(f"s3://{bucket}/out").equals(expected[0])
 
 
 # Google Cloud Storage

@@ -77,7 +77,7 @@ def beginning():
 def test_run_that_goes_on_by_hand(out, beginning):
     """One shard done, one given up, two at work on two nodes, one left."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST, beginning)
+        live.begin(MANIFEST.fingerprint, beginning)
         for index, node in ((0, "gpu-0"), (1, "gpu-1"), (2, "gpu-0"), (3, "gpu-1")):
             live.started(index, node)
         commit(out, 0)
@@ -98,7 +98,7 @@ def test_run_that_goes_on_by_hand(out, beginning):
 def test_end_in_good_order_leaves_no_progress(out, beginning):
     """Shard 2 failed, and so did shard 0, which somebody else has scored since."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST, beginning)
+        live.begin(MANIFEST.fingerprint, beginning)
     assert set(os.listdir(out)) == {"run.json"}
     failed = [{"index": index, "error": "OSError: gone"} for index in (0, 2)]
     write_manifest(out, replace(MANIFEST, result={"shards": failed}))
@@ -112,7 +112,7 @@ def test_end_in_good_order_leaves_no_progress(out, beginning):
 def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning):
     """Its clock is an hour slow, so only a change tells."""
     live = LiveRun(out)
-    live.begin(MANIFEST, beginning)
+    live.begin(MANIFEST.fingerprint, beginning)
     elsewhere(out, time=time.time() - 3600)
     slept = []
 
@@ -135,11 +135,6 @@ def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     commit(out, 4)
     found = run_status(out)
     assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
-
-
-def test_folder_without_a_run_is_a_wrong_request(tmp_path, capsys):
-    assert cli.run(["status", str(tmp_path)]) == 2
-    assert "has no run.json" in capsys.readouterr().err
 
 
 def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch):
@@ -176,8 +171,10 @@ def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch
 
 
 @pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
-def test_damaged_progress_named(out, beginning, capsys, damage):
-    LiveRun(out).begin(MANIFEST, beginning)
+def test_no_run_and_damaged_progress_are_named(out, tmp_path, beginning, capsys, damage):
+    assert cli.run(["status", str(tmp_path / "none")]) == 2
+    assert "has no run.json" in capsys.readouterr().err
+    LiveRun(out).begin(MANIFEST.fingerprint, beginning)
     path = Path(out, "progress.json")
     path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
     assert cli.run(["status", out]) == 2
