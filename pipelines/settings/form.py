@@ -259,7 +259,8 @@ def as_options(settings: Settings) -> list[str]:
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
-            words += [word for pair in value.items() for word in (setting.option, "=".join(pair))]
+            pairs = [f"{key}={item}" for key, item in value.items()]
+            words += [word for pair in pairs for word in (setting.option, pair)]
         elif isinstance(value, tuple):
             words += [setting.option, ",".join(map(str, value))]
         else:

@@ -18,6 +18,7 @@ from pipelines.runs.progress import SCORING, Progress, show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
+from tests.pipelines.test_score_corpus import contents_of
 from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLOW = """
 import importlib, sys, time
 from pipelines.cli.app import main
+from pipelines.runs import live
 from sms.scoring import SummaryScorer
 
 class SlowScorer(SummaryScorer):
@@ -33,6 +35,7 @@ class SlowScorer(SummaryScorer):
         time.sleep(0.1)
         return super().prepare(rows)
 
+live.BEAT_EVERY_S = 0.05
 module = importlib.import_module("pipelines.score")
 module.SummaryScorer, module.ROWS_PER_SHARD = SlowScorer, 2
 main(sys.argv[1:])
@@ -66,12 +69,6 @@ def score(corpus, tmp_path):
         return run(["score", *map(str, places), *quick, *map(str, options)])
 
     return call
-
-
-@pytest.fixture
-def small_shards(monkeypatch):
-    """Cut the corpus in this process as the slow command line does."""
-    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
 
 
 @pytest.fixture
@@ -167,13 +164,6 @@ def test_inputs_and_places_that_are_wrong(score, wrong, corpus, tmp_path):
     )
     (tmp_path / "out").touch()
     assert wrong(score()) == f"`--out` must be a folder, got a file: {tmp_path}/out"
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_folder_without_permission(score, wrong, tmp_path):
-    (tmp_path / "locked").mkdir(mode=0o500)
-    line = wrong(score(out=tmp_path / "locked" / "out"))
-    assert line.startswith("no permission to write in ")
 
 
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
@@ -285,8 +275,10 @@ def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_interrupt_exits_130_and_the_same_command_goes_on(corpus, tmp_path, score, capsys):
+def test_interrupt_exits_130_and_the_same_command_goes_on(
+    corpus, tmp_path, score, capsys, monkeypatch
+):
+    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
     out = tmp_path / "out"
     process = start_slow(corpus, out, "--quiet")
     wait_for_parts(out, 3)
@@ -302,6 +294,30 @@ def test_interrupt_exits_130_and_the_same_command_goes_on(corpus, tmp_path, scor
     assert not (out / "_SUCCESS").exists()
     assert score("--quiet") == 0
     assert f"({2 * n_parts} of them by an earlier run)" in capsys.readouterr().out
+
+
+def test_killed_driver_is_seen_and_its_run_resumed(corpus, score, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
+    out, once = tmp_path / "out", tmp_path / "once"
+    driver = start_slow(corpus, out)
+    try:
+        wait_for_parts(out, 2)
+        assert run(["status", str(out)]) == 0
+        assert f": running (process {driver.pid} on " in capsys.readouterr().out
+    finally:
+        driver.kill()
+        driver.communicate()
+    kept = contents_of(out / "scores")
+    assert run(["status", str(out), "--json", "-"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["n_done"]) == ("died", len(kept))
+    assert (score(out=out), score(out=once)) == (0, 0)
+    assert contents_of(out / "scores") == contents_of(once / "scores")
+    assert kept.items() <= contents_of(out / "scores").items()
+    assert not (out / "progress.json").exists()
+    capsys.readouterr()
+    assert run(["status", str(out)]) == 0
+    assert ": complete" in capsys.readouterr().out
 
 
 def scored(**changes):
