@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -73,6 +73,9 @@ so with smaller ones a few dozen GPUs would keep it busy."""
 BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
+WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
+"""So long, or this share of the time since the start, may pass until `run.json` tells of a shard. A
+long run writes less often: it has a line for every shard."""
 
 
 def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:  # noqa: ANN401
@@ -359,8 +362,11 @@ class _Run:
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)
         self.scorer = None  # on Ray every worker loads its own: the driver has no more use for it
+        began = written = time.monotonic()
 
         def write() -> None:
+            nonlocal written
+            written = time.monotonic()
             write_manifest(self.out, replace(manifest, result=history.to_json()))
 
         def on_report(report: ShardReport) -> None:
@@ -369,6 +375,10 @@ class _Run:
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             tell(so_far)
+            now = time.monotonic()
+            if now - written >= max(WRITE_EVERY_S, WRITE_SHARE * (now - began)):
+                with suppress(OSError):  # storage that is away for a while
+                    write()
             if report.is_out_of_room and report.error is not None:  # nor is there for the others
                 raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 

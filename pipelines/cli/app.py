@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import agreement, data, score, train
+from pipelines.cli import agreement, import_data, listing, reproduce, score, train
 from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, WRONG_REQUEST, fail, sentence_of
 from sms.naming import nearest
 
@@ -83,7 +83,7 @@ def app(ctx: click.Context) -> None:
         print(ctx.get_help())
 
 
-for _module in (score, train, agreement, data):
+for _module in (score, train, agreement, listing, import_data, reproduce):
     for _command in vars(_module).values():
         if isinstance(_command, click.Command):
             app.add_command(_command)

@@ -151,6 +151,21 @@ def loaded(monkeypatch):
     return runtimes
 
 
+def test_run_json_tells_of_shards_while_a_run_goes_on(corpus, out, monkeypatch):
+    """So that time and node are known of what a driver had scored that is killed then."""
+    monkeypatch.setattr(MODULE, "WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr(MODULE, "WRITE_SHARE", 0.0)
+    told = []
+
+    def look(progress):
+        if progress.n_done == 8:
+            told.extend(run_json(out)["result"]["shards"])
+
+    score(corpus, out, on_progress=look)
+    assert [shard["index"] for shard in told] == [0, 1, 2]
+    assert all(shard["seconds"] > 0 and shard["node"] for shard in told)
+
+
 def test_counts_of_encoders_are_summed(corpus, out):
     """Five shards of two candidates and the reference, which the first shard alone has not seen."""
     run = score(corpus, out, metrics=["cosine"])
