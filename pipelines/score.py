@@ -134,16 +134,12 @@ class _Request:
         paths = [table["path"] for table in (settings.models or {}).values()]
         for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
             check_no_secrets(text)
+        same = ("preset", "multi_reference", "language", "sentences", "source_tokens", "precision")
         config = ScoringConfig(
             metrics=tuple(settings.metrics),
             encoders=encoders,
-            preset=settings.preset,
-            multi_reference=settings.multi_reference,
-            language=settings.language,
-            sentences=settings.sentences,
-            source_tokens=settings.source_tokens,
-            precision=settings.precision,
             models=settings.models or {},
+            **{name: getattr(settings, name) for name in same},
         )
         is_neural = _is_neural(config)
         machines = Machines.of(settings, is_neural=is_neural)

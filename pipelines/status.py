@@ -103,7 +103,7 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     errors = [shard_error(index, text) for index, text in failed.items()]
     n_failed, shards, speed = len(failed), [], {}
     if live is not None and live["fingerprint"] == manifest.fingerprint and state != COMPLETE:
-        n_failed, errors = live["n_failed_shards"], live["errors"]
+        n_failed, errors = live["n_failed_shards"], live.get("errors", [])
         shards = [
             RunningShard(index=one["shard"], node=one["node"], seconds=live["time"] - one["since"])
             for one in live["running"]
