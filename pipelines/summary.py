@@ -70,6 +70,8 @@ def _counts(run: ScoreRun) -> Iterator[str]:
     if len(statuses) > MAX_STATUSES:
         n_others = len(statuses) - MAX_STATUSES
         yield f"  and {counted(n_others, 'other status', 'other statuses')}"
+    if run.n_duplicate_keys:
+        yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
     yield from _counters(run.counters)
     if run.failed_shards:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"

@@ -16,6 +16,7 @@ from cluster.parts import SCORES_FOLDER
 from cluster.scores_files import committed_parts, is_merged
 from cluster.store import base_name, delete_file, join, read_whole, write_whole
 from pipelines.runs.corpus import check_unchanged
+from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.history import History
 from pipelines.runs.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
 from pipelines.runs.progress import Progress
@@ -42,6 +43,8 @@ class ScoreRun:
     """Those that lack a score, or whose score comes with a remark."""
     statuses: Mapping[str, int]
     """Rows by status."""
+    n_duplicate_keys: int
+    """Pairs of document_id and system_id that more than one row has; all their rows are scored."""
     means: Mapping[str, Mapping[str, float]]
     """By system, then by column; NaN where a system has no score."""
     metrics: Sequence[str]
@@ -132,6 +135,8 @@ def close(
 
     `before` are the rows and the shards that were scored before this run, which has `started` then.
     """
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    there = dict.fromkeys(part for index, part in parts.items() if index not in history.errors)
     run = ScoreRun(
         out=out,
         scores=join(out, SCORES_FOLDER),
@@ -140,6 +145,7 @@ def close(
         n_earlier_rows=before[0],
         n_with_status=history.statuses.total(),
         statuses=dict(sorted(history.statuses.items())),
+        n_duplicate_keys=count_duplicate_keys(list(there)),
         means=history.sums.means(),
         metrics=tuple(manifest.configuration["metrics"]),
         signatures=manifest.signatures,
@@ -150,7 +156,7 @@ def close(
         seconds=time.monotonic() - started,
         is_strict=is_strict,
     )
-    told = ("n_rows", "n_with_status", "statuses", "counters")
+    told = ("n_rows", "n_with_status", "statuses", "n_duplicate_keys", "counters")
     means = {
         system: {name: None if math.isnan(mean) else mean for name, mean in by_column.items()}
         for system, by_column in run.means.items()
@@ -159,16 +165,19 @@ def close(
     base = manifest.base if run.failed_shards else {}
     write_manifest(out, replace(manifest, result=result, base=base))
     if run.is_complete:
-        _succeed(manifest, run, history, tell)
+        _succeed(manifest, run, history, parts, tell)
     return run
 
 
 def _succeed(
-    manifest: Manifest, run: ScoreRun, history: History, tell: Callable[[Progress], None]
+    manifest: Manifest,
+    run: ScoreRun,
+    history: History,
+    parts: Mapping[int, str],
+    tell: Callable[[Progress], None],
 ) -> None:
     """Check that nothing is missing, merge the files of a large run, and write `_SUCCESS`."""
     out, fingerprint = run.out, manifest.fingerprint
-    parts = committed_parts(out, manifest.shards, fingerprint)
     if run.n_new_shards:
         check_unchanged(manifest)
     if run.n_rows != run.n_planned_rows or len(parts) != run.n_shards:

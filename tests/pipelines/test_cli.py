@@ -329,6 +329,7 @@ def scored(**changes):
         "n_earlier_rows": 0,
         "n_with_status": 0,
         "statuses": {},
+        "n_duplicate_keys": 0,
         "means": {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}},
         "metrics": ("sms", "length"),
         "signatures": {},

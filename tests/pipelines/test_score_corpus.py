@@ -15,9 +15,11 @@ from cluster import run_local
 from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
+from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.manifest import read_manifest
 from pipelines.runs.score_run import RunInterrupted
 from pipelines.score import score_corpus
+from pipelines.summary import summary_text
 from sms.scoring import SummaryScorer, score_texts
 from tests.rare import page_of
 
@@ -240,6 +242,33 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     assert not run.is_accepted
     assert (out / "_SUCCESS").exists()
     assert len(list(out.glob("errors/*.jsonl"))) == 1
+
+
+def test_duplicate_keys_counted(tmp_path, out):
+    """Of 300 rows, 100 documents have one, 100 have two; rows without an id have no key."""
+    rows = [{**rows_of(1)[0], "document_id": str(i % 200)} for i in range(300)]
+    rows += [{**rows[0], "document_id": None}] * 2
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
+    run = score(tmp_path / "twice.parquet", out, rows_per_shard=15)
+    assert (run.n_rows, run.n_duplicate_keys) == (302, 100)
+    assert run_json(out)["result"]["n_duplicate_keys"] == 100
+    assert "Duplicate keys (document_id, system_id): 100" in summary_text(run).splitlines()
+
+
+@pytest.mark.parametrize("where", ["ids", "metadata"])
+def test_scores_file_with_text_that_is_none_is_named_or_read(tmp_path, where):
+    """Polars panics at both, which no `except Exception` sees."""
+    broken = b"\xff\xfe"
+    ids = pa.array([b"d0", broken if where == "ids" else b"d1"]).view(pa.string())
+    field = pa.field("document_id", pa.string(), metadata={"a": broken})
+    schema = pa.schema([field, ("system_id", pa.string())])
+    path = str(tmp_path / "part.parquet")
+    pq.write_table(pa.table([ids, ["a", "a"]], schema), path)
+    if where == "metadata":
+        assert count_duplicate_keys([path]) == 0
+    else:
+        with pytest.raises(ValueError, match=r"is damaged .* delete it"):
+            count_duplicate_keys([path])
 
 
 def test_interrupted_run_goes_on_and_a_finished_one_is_not_scored_again(corpus, out, watched):
