@@ -10,7 +10,7 @@ given. Its type says what may be given, and how that is written on the command l
     int | Literal["auto"]      --workers 5, --workers auto
     Sequence[str] (or int)     --metrics sms,wms or repeated; in Python and TOML a list or a text
     Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
-                               (TOML and Python for names that have commas themselves)
+                               (an item with a comma stands in quotation marks, as in CSV)
     X | None                   the same, and None is what the help says
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ast
 import collections.abc
+import csv
 import dataclasses
 import inspect
 import os
@@ -149,7 +150,7 @@ class Setting:
         """
         if self.form == "one":
             return self._number(text)
-        if not (items := [item.strip() for item in text.split(",") if item.strip()]):
+        if not (items := _items(text)):
             raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
         if self.form == "list":
             return tuple(map(self._number, items))
@@ -157,7 +158,8 @@ class Setting:
         if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
             raise ValueError(
                 f"`{self.option}` must be written OURS=THEIRS, got `{wrong[0]}`; for example "
-                f"{self.option} candidate=summary"
+                f"{self.option} candidate=summary, and {self.option} '\"candidate=short, final\"' "
+                "where a name has a comma"
             )
         return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
@@ -166,6 +168,22 @@ class Setting:
             with suppress(ValueError):  # it stays a text, which `checked` refuses
                 return self.kind(text)
         return text
+
+
+def _items(text: str) -> list[str]:
+    try:
+        (items,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError) as error:
+        raise ValueError(
+            "items of a list must be separated by commas, and an item that contains a comma must "
+            f"be in quotation marks, got `{text}` ({error})"
+        ) from error
+    return [item.strip() for item in items if item.strip()]
+
+
+def _quoted(item: str) -> str:
+    """Write an item so that `_items` returns it whole."""
+    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
 def shown(value: object) -> str:
@@ -260,9 +278,9 @@ def as_options(settings: Settings) -> list[str]:
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
             pairs = [f"{key}={item}" for key, item in value.items()]
-            words += [word for pair in pairs for word in (setting.option, pair)]
+            words += [word for pair in pairs for word in (setting.option, _quoted(pair))]
         elif isinstance(value, tuple):
-            words += [setting.option, ",".join(map(str, value))]
+            words += [setting.option, ",".join(_quoted(str(item)) for item in value)]
         else:
             words += [setting.option, str(value)]
     return words

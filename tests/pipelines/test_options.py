@@ -11,7 +11,7 @@ import click
 import pytest
 
 from pipelines.cli.options import command
-from pipelines.settings.form import Settings, keywords, settings_of
+from pipelines.settings.form import Settings, as_options, keywords, settings_of
 from sms.naming import AnyPath
 
 
@@ -56,14 +56,14 @@ def call(*arguments):
 def test_a_command_line_by_hand():
     assert call("p", "--out", "o") == (("p",), Toy(out="o"))
     pairs, read = call(
-        *("p", "q", "--out", "o", "--names", "x, y", "--sizes", "5,10", "--workers", "auto"),
+        *("p", "q", "--out", "o", "--names", 'x, "y, z"', "--sizes", "5,10", "--workers", "auto"),
         *("--columns", "a=b", "--columns", "c=d,e=f", "--way", "there", "--no-control"),
         *("--share", "1", "--split", "all"),
     )
     assert pairs == ("p", "q")
     assert vars(read) == {
         "out": "o",
-        "names": ("x", "y"),
+        "names": ("x", "y, z"),
         "sizes": (5, 10),
         "columns": {"a": "b", "c": "d", "e": "f"},
         "way": "there",
@@ -116,11 +116,29 @@ def test_wrong_value_is_answered(given, message):
         (["p", "--out", "o", "--names", ","], "`--names` must name at least one, got `,`"),
         (["p", "--out", "o", "--columns", "a"], "`--columns` must be written OURS=THEIRS, got `a`"),
         (["p", "--out", "o", "--columns", "a=b,=c"], "OURS=THEIRS, got `=c`"),
+        (["p", "--out", "o", "--columns", '"a=b'], 'must be in quotation marks, got `"a=b`'),
+        (["p", "--out", "o", "--columns", '"a=b"c'], "must be in quotation marks"),
     ],
 )
 def test_wrong_command_is_answered(arguments, message):
     with pytest.raises((click.UsageError, ValueError), match=message):
         call(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (" a = b ,", "b"),
+        ('"a=b, c",', "b, c"),
+        ('"a=say ""b,c"""', 'say "b,c"'),
+        ('a=say "b"', 'say "b"'),
+        ("a=b=c", "b=c"),
+    ],
+)
+def test_columns_may_have_any_name(text, name):
+    _, read = call("p", "--out", "o", "--columns", text)
+    assert read.columns == {"a": name}
+    assert call("p", *as_options(read))[1] == read
 
 
 def test_help_says_the_default_and_what_may_be_given(capsys):
