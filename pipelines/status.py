@@ -1,7 +1,8 @@
 """Says how far a run is, from what is on storage alone: no Ray, no question to its driver.
 
 `_SUCCESS` says that a run is complete, the scores files which shards are done, `progress.json` what
-the driver is doing, and `run.json` what became of the shards.
+the driver is doing, and `run.json` what became of the shards. Where no driver is at work, the
+scores files are read to see that they are sound.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from cluster import committed
+from cluster import committed_parts
+from cluster.inputs import READERS
+from cluster.scores_files import check_parts
 from cluster.store import absolute, list_names
 from cluster.worker import node_name
 from pipelines.runs.live import (
@@ -92,18 +96,21 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         if state in (STARTING, RUNNING):
             return RunStatus(out=out, state=STARTING, driver=driver)
         raise ValueError(f"{out} must be a folder of `assay score`, but has no {RUN_FILE}")
-    done = committed(out, manifest.shards, manifest.fingerprint)
-    if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    damaged = {} if state in (STARTING, RUNNING) else _damaged(parts)
+    done = parts.keys() - damaged.keys()
+    if state == COMPLETE and len(done) < len(manifest.shards):  # some were deleted or damaged
         state = STOPPED
     failed = {
         record["index"]: record["error"]
         for record in manifest.result.get("shards", ())
         if record["error"] is not None and record["index"] not in done
-    }
+    } | damaged
     errors = [shard_error(index, text) for index, text in failed.items()]
     n_failed, shards, speed = len(failed), [], {}
     if live is not None and live["fingerprint"] == manifest.fingerprint and state != COMPLETE:
-        n_failed, errors = live["n_failed_shards"], live.get("errors", [])
+        n_failed = live["n_failed_shards"] + len(damaged)
+        errors = [*live.get("errors", ()), *(shard_error(*one) for one in damaged.items())]
         shards = [
             RunningShard(index=one["shard"], node=one["node"], seconds=live["time"] - one["since"])
             for one in live["running"]
@@ -136,3 +143,19 @@ def _state(out: str, live: Mapping[str, Any] | None, sleep: Callable[[float], No
     if abs(time.time() - live["time"]) >= _FRESH_S and not shows_life(out, live, sleep):
         return DIED
     return RUNNING if live["fingerprint"] else STARTING
+
+
+def _damaged(parts: Mapping[int, str]) -> dict[int, str]:
+    """Read the scores files of shards and say what is wrong with those that are not sound."""
+
+    def check(path: str) -> str:
+        try:
+            check_parts([path])
+        except (ValueError, OSError) as error:
+            return str(error)
+        return ""
+
+    paths = dict.fromkeys(parts.values())
+    with ThreadPoolExecutor(READERS) as pool:
+        wrong = dict(zip(paths, pool.map(check, paths), strict=True))
+    return {index: wrong[path] for index, path in parts.items() if wrong[path]}

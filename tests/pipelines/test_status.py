@@ -117,6 +117,18 @@ def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
 
 
+def test_run_with_a_damaged_part_is_not_complete(out, capsys):
+    commit(out, *range(5))
+    write_whole(f"{out}/_SUCCESS", b"")
+    path = part_path(out, 3, MANIFEST.fingerprint)
+    write_whole(path, os.urandom(Path(path).stat().st_size))
+    found = run_status(out)
+    assert (found.state, found.n_done, found.n_failed) == ("stopped", 4, 1)
+    assert found.errors[0].startswith(f"shard 3: scores file {path} is damaged")
+    assert cli.run(["status", out]) == 1
+    assert "delete it to have its rows scored again" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
 def test_no_run_and_damaged_progress_are_named(out, tmp_path, beginning, capsys, damage):
     assert cli.run(["status", str(tmp_path / "none")]) == 2
