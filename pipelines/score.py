@@ -93,6 +93,8 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
         If it is interrupted from the keyboard once scoring has begun.
     FolderInUse
         If another driver works in `out`.
+    LockLost
+        If another driver has taken `out` over meanwhile.
     StorageFull
         If there is no room left for the scores.
     RuntimeError
@@ -235,6 +237,7 @@ class _Run:
             inputs=[file.without_outline() for file in inputs],
             shards=[],
         )
+        live.check()
         if earlier is not None and is_fresh:
             delete_own_files(self.out)
             earlier = None
@@ -313,6 +316,7 @@ class _Run:
         try:
             if len(history) < len(manifest.shards):
                 self._score_rest(job)
+            self.live.check()
             told, is_strict = self.request.tell, self.request.settings.strict
             return close(
                 self.out, manifest, history, before, told, started=started, is_strict=is_strict
@@ -362,6 +366,7 @@ class _Run:
 
         def write() -> None:
             nonlocal written
+            live.check()
             written = time.monotonic()
             write_manifest(self.out, replace(manifest, result=history.to_json()))
 
@@ -371,6 +376,7 @@ class _Run:
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             tell(so_far)
+            live.check()
             now = time.monotonic()
             if now - written >= max(WRITE_EVERY_S, WRITE_SHARE * (now - began)):
                 with suppress(OSError):  # storage that is away for a while

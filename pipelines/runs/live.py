@@ -3,8 +3,8 @@
 Two drivers in one folder would do the work twice, and `--fresh` deletes what the other one writes.
 On this machine a file lock, which ends with its process, keeps them apart. Drivers on other
 machines see each other by `progress.json`: while a run goes on it changes every few seconds, and
-only the clock of the one who watches counts. The scores do not depend on any of this: a shard's
-file is the same whoever writes it.
+only the clock of the one who watches counts. A driver that finds another one's id in it stops. The
+scores do not depend on any of this: a shard's file is the same whoever writes it.
 
 The file is gone when the run has ended and `run.json` says the rest. One that is left behind tells
 of a driver that died. `assay status` reads it.
@@ -47,6 +47,10 @@ class FolderInUse(OSError):
     """Another driver works in the folder."""
 
 
+class LockLost(RuntimeError):
+    """Another driver has taken over; this one must not write any more."""
+
+
 class LiveRun:
     """Holds a folder while it is entered, and keeps `progress.json` up to date.
 
@@ -59,6 +63,7 @@ class LiveRun:
         self._run = uuid4().hex
         self._file_lock: FileLock | None = None
         self._made: list[Path] = []
+        self._loss = ""
         self._left: bytes | None = None  # by a driver that did not end its run
         self._fingerprint = ""
         self._lock = threading.Lock()
@@ -87,7 +92,7 @@ class LiveRun:
         try:
             if not self._fingerprint and self._left is not None:  # refused: as it was found
                 write_whole(self._path, self._left)
-            else:
+            elif not self._loss:
                 delete_file(self._path)
         finally:
             self._release()
@@ -112,6 +117,13 @@ class LiveRun:
                 self._errors.append(shard_error(index, error))
             self._progress = progress
             self._pace.update(progress)
+
+    def check(self) -> None:
+        """Raise `LockLost` if another driver has taken the folder over."""
+        if self._loss:
+            raise LockLost(
+                f"{self._out} was taken over by {self._loss}; what this run has committed is kept"
+            )
 
     def write(self) -> None:
         """Write `progress.json` now."""
@@ -172,6 +184,10 @@ class LiveRun:
     def _keep_writing(self) -> None:
         while not self._stop.wait(BEAT_EVERY_S):
             try:
+                now = read_progress(self._out, is_checked=False)
+                if now is not None and now["run"] != self._run:
+                    self._loss = driver_of(now)
+                    return
                 self.write()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)

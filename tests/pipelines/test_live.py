@@ -13,7 +13,8 @@ import pytest
 
 from cluster.seals import sealed_json
 from pipelines.runs import live
-from pipelines.runs.live import FolderInUse, LiveRun
+from pipelines.runs.live import FolderInUse, LiveRun, LockLost
+from pipelines.score import score_corpus
 
 OTHER_DRIVER = """
 import sys, time
@@ -100,6 +101,33 @@ def test_driver_of_another_machine_is_watched(out, is_alive):
     with pytest.raises(FolderInUse, match=r"\(process 1 on elsewhere\)"), LiveRun(out):
         pass
     timer.join()
+
+
+def test_driver_that_was_taken_over_stops_and_leaves_the_file_of_the_other(out):
+    with LiveRun(out) as frozen:
+        while not frozen._loss:
+            elsewhere(out)
+            time.sleep(0.01)
+        with pytest.raises(LockLost, match=r"was taken over by process 1 on elsewhere"):
+            frozen.check()
+    assert json.loads(Path(out, "progress.json").read_text())["host"] == "elsewhere"
+
+
+def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"candidate": "a"}\n' * 5)
+    written = []
+
+    def freeze(progress):
+        if progress.n_done:
+            written.append(Path(out, "run.json").read_bytes())
+            for _ in range(30):
+                elsewhere(out)
+                time.sleep(0.01)
+
+    options = {"metrics": ["length"], "local": True, "rows_per_shard": 1}
+    with pytest.raises(LockLost):
+        score_corpus(tmp_path / "a.jsonl", out, on_progress=freeze, **options)
+    assert written == [Path(out, "run.json").read_bytes()]
 
 
 def test_store_that_is_away_does_not_end_the_run(out, monkeypatch, caplog):
