@@ -52,10 +52,11 @@ from pipelines.runs.manifest import (
     refusal,
     write_manifest,
 )
-from pipelines.runs.progress import SCORING, Progress
+from pipelines.runs.progress import COMPILING, SCORING, Progress
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
+from sms.compiled import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
@@ -387,8 +388,9 @@ class _Run:
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
-        self.machines.warn_of_idle_gpus()
-        tell(so_far)
+        is_open = self.request.settings.precision == "auto"
+        self.machines.warn_of_idle_units(may_use_bf16=self.request.is_neural and is_open)
+        tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
         try:

@@ -69,6 +69,11 @@ def cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
+def is_compiled() -> bool:
+    """Say whether any process has compiled something of these sources before."""
+    return next(cache_folder().rglob("*.nbi"), None) is not None
+
+
 def available_threads() -> int:
     """Return `OMP_NUM_THREADS`, in Ray a worker's share, or the number of processors."""
     declared = os.environ.get("OMP_NUM_THREADS", "")

@@ -44,12 +44,25 @@ def run(arguments: Sequence[str]) -> int:
     return status if isinstance(status, int) else DONE
 
 
+ELSEWHERE = {
+    "--num-gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
+    "--gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
+    "--batch-size": "there is nothing to set: a batch is as large as the memory allows",
+    "--model": "name the model in a metric or as `--encoder hf:PATH_OR_ID`",
+    "--refs": "`--columns reference=NAME` names the column of the references",
+    "--predictions": "`--columns candidate=NAME` names the column of the summaries",
+}
+"""What to write instead of an option of another tool."""
+
+
 def _in_its_place(error: click.NoSuchOption) -> str:
     """Say what to write instead of an option that does not exist."""
     command = error.ctx.command if error.ctx else app
     for setting in getattr(command, "settings", ()):
         if setting.option == error.option_name:
             return f"`{setting.name}` is a key of `--config FILE`"
+    if error.option_name in ELSEWHERE:
+        return ELSEWHERE[error.option_name]
     options = [option for parameter in command.params for option in parameter.opts]
     near = nearest(error.option_name, [one for one in options if one.startswith("--")])
     whole = "assay" if command is app else f"assay {command.name}"

@@ -13,6 +13,8 @@ from sms.naming import counted
 
 SCORING = "scoring"
 """The stage in which rows are counted; what comes before it has no known length."""
+COMPILING = "compiling, which only the first run does"
+"""The beginning of `SCORING` where nothing has been compiled yet."""
 LINE_EVERY_S = 5.0
 RECENT_S = 60.0
 

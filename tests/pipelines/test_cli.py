@@ -185,6 +185,10 @@ WRONG = [
     ),
     (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
     (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
+    (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
+    (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
+    (("--encoder", "roberta-large"), "for a model of the transformers library write hf:roberta-"),
+    (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
     (
         ("--preset", "clark"),

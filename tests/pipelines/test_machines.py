@@ -56,6 +56,7 @@ def machine(monkeypatch):
         monkeypatch.setattr(module, "may_have_gpu", lambda: True)
         monkeypatch.setattr("sms.encoders.devices.count_gpus", lambda: here)
         monkeypatch.setattr(module, "gpus_of_cluster", count_there)
+        monkeypatch.setattr(module, "processor_kind", lambda: "EPYC (avx2)")
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         return Machines.of(ScoreSettings(out="out", **settings), is_neural=is_neural)
 
@@ -63,31 +64,60 @@ def machine(monkeypatch):
 
 
 CLUSTER = {"address": HEAD}
-# GPUs here and in the cluster, settings; GPUs of a worker, device of a worker
+# GPUs here and in the cluster, settings; GPUs of a worker, device of a worker, idle GPUs
 SHARES = [
-    (4, 0, {}, 0, "auto"),
-    (4, 0, {"device": "cpu"}, 0, "cpu"),
-    (0, 0, {"workers": 4}, 0, "cpu"),
-    (4, 0, {"workers": "auto"}, 1, "cuda"),
-    (2, 0, {"workers": 3}, 0.5, "cuda"),
-    (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda"),
-    (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu"),
-    (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda"),
-    (4, 0, CLUSTER, 0, "cpu"),
+    (4, 0, {}, 0, "auto", 3),
+    (4, 0, {"device": "cpu"}, 0, "cpu", 0),
+    (0, 0, {"workers": 4}, 0, "cpu", 0),
+    (4, 0, {"workers": "auto"}, 1, "cuda", 0),
+    (4, 0, {"workers": 3}, 1, "cuda", 1),
+    (2, 0, {"workers": 3}, 0.5, "cuda", 0),
+    (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0),
+    (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4),
+    (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6),
+    (4, 0, CLUSTER, 0, "cpu", 0),
 ]
 
 
-@pytest.mark.parametrize(("here", "there", "settings", "gpus", "device"), SHARES)
-def test_gpus_are_shared_out(machine, caplog, here, there, settings, gpus, device):
+@pytest.mark.parametrize(("here", "there", "settings", "gpus", "device", "n_idle"), SHARES)
+def test_gpus_are_shared_out_and_idle_ones_named(
+    machine, caplog, here, there, settings, gpus, device, n_idle
+):
     found = machine(here, there, **settings)
     assert found.ray.gpus_per_worker == gpus
     assert found.worker_device == device
     if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
         precision = "bf16" if device == "cuda" else "fp32"
         assert (found.driver_device, found.precision) == ("cpu", precision)
-    found.warn_of_idle_gpus()
-    idle = ["1 of 4 GPUs is used; add `--workers auto` to use them all"]
-    assert caplog.messages == (idle if (here, settings) == (4, {}) else [])
+    found.warn_of_idle_units(may_use_bf16=True)
+    remedy = "add `--workers auto`, which gives each a worker"
+    if settings.get("gpus_per_worker") == 0:
+        remedy = "leave out `--gpus-per-worker 0` to use them"
+    idle = [f"GPUs that stay idle: {n_idle} of {here + there}; {remedy}"]
+    assert caplog.messages == (idle if n_idle else [])
+
+
+AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
+
+
+@pytest.mark.parametrize(
+    ("here", "processor", "settings", "is_open", "is_said"),
+    [
+        (0, AMX, {}, True, True),
+        (2, AMX, {"device": "cpu"}, True, True),
+        (0, AMX, {}, False, False),
+        (0, "EPYC (avx2)", {}, True, False),
+        (1, AMX, {}, True, False),
+        (0, AMX, CLUSTER, True, False),
+    ],
+)
+def test_faster_numbers_of_the_processor_are_named(
+    machine, caplog, monkeypatch, here, processor, settings, is_open, is_said
+):
+    found = machine(here, **settings)
+    monkeypatch.setattr(module, "processor_kind", lambda: processor)
+    found.warn_of_idle_units(may_use_bf16=is_open)
+    assert any('`precision = "bf16"`' in text for text in caplog.messages) == is_said
 
 
 @pytest.mark.parametrize("asked", [{"is_neural": False}, {"gpus_per_worker": 0.5}])

@@ -446,18 +446,20 @@ def test_wrong_corpus_rejected_before_anything_runs(tmp_path, out, name, content
     assert not (out / "run.json").exists()
 
 
-def test_progress_counts_rows(corpus, out, watched):
+def test_progress_counts_rows_and_names_compiling(corpus, out, watched, monkeypatch):
     told = []
+    monkeypatch.setattr(MODULE, "is_compiled", lambda: "d2" not in watched.fails_on)
     watched.fails_on = "d2"
     score(corpus, out, on_progress=told.append)
     assert [p.stage for p in told[:2]] == ["reading the inputs", "loading the metrics"]
     assert [(p.n_done, p.n_failed_shards) for p in told[2:]] == [
         (0, 0), (2, 0), (2, 1), (4, 1), (6, 1), (8, 1)
     ]  # fmt: skip
-    assert {p.n_rows for p in told[2:]} == {10}
-    watched.fails_on = None
+    assert ({p.n_rows for p in told[2:]}, told[2].stage) == ({10}, MODULE.COMPILING)
+    watched.fails_on = ""
     told.clear()
     score(corpus, out, on_progress=told.append)
+    assert {p.stage for p in told[2:]} == {"scoring"}
     assert [(p.n_done, p.n_earlier) for p in told[2:]] == [(8, 8), (10, 8)]
 
 
@@ -476,10 +478,8 @@ def test_two_processes_and_one_give_the_same_table(corpus, out, monkeypatch):
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
 def test_corpus_of_given_sentences_scores_as_lists_do(tmp_path, out, format):
-    candidates, references = (
-        [["cats sat"], ["cats sat", "dogs ran"]],
-        [["dogs ran", "cats sat"]] * 2,
-    )
+    candidates = [["cats sat"], ["cats sat", "dogs ran"]]
+    references = [["dogs ran", "cats sat"]] * 2
     ids = {"document_id": ["d0", "d1"], "system_id": ["s", "s"]}
     table = pa.table({**ids, "candidate": candidates, "reference": references})
     path = tmp_path / f"corpus.{format}"

@@ -66,3 +66,11 @@ def test_threads_follow_the_worker(declared, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", declared)
     expected = int(declared) if declared in ("3", "1") else n_processors()
     assert compiled.available_threads() == expected
+
+
+def test_first_run_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
+    assert not compiled.is_compiled()
+    (tmp_path / "sms_1").mkdir()
+    (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()
+    assert compiled.is_compiled()
