@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import click
+import mypy.api
 import pytest
 
 from pipelines.cli.options import command
@@ -174,3 +175,12 @@ def test_keywords_are_those_of_the_settings():
     assert list(inspect.signature(train).parameters) == ["pairs", *Toy.__dataclass_fields__]
     assert inspect.signature(train).parameters["share"].default == 0.5
     assert "share : float\n    A share." in train.__doc__
+
+
+@pytest.mark.slow
+def test_static_checkers_know_the_keywords(tmp_path):
+    (tmp_path / "call.py").write_text("import assay\nassay.compare('a', 'b', seed='x', metrix='y')")
+    options = ["--follow-imports", "silent", "--cache-dir", str(tmp_path)]
+    said, _, _ = mypy.api.run([*options, str(tmp_path / "call.py")])
+    assert 'Unexpected keyword argument "metrix"' in said
+    assert 'Argument "seed" ' in said
