@@ -115,6 +115,8 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     says which metric to use for which aspect, which cannot be told apart from it, whether any
     beats `length` and `density`, and how long the whole corpus takes.
     """
+    from pipelines.judge import judge as run
+
     own = {field.name: getattr(settings, field.name) for field in fields(JudgeSettings)}
     with TemporaryDirectory() as folder:
         paths: dict[str, Any] = {}
@@ -126,9 +128,7 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
                 paths[name] = path
                 table.write_table(path, name)
         try:
-            judged = verbs.judge(
-                paths["data"], JudgeSettings(**own | {"ratings": paths["ratings"]})
-            )
+            judged = run(paths["data"], JudgeSettings(**own | {"ratings": paths["ratings"]}))
         except ValueError as error:
             message = str(error)
             for path, name in names.items():

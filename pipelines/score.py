@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from cluster import (
@@ -36,27 +36,24 @@ from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
-from pipelines.runs.closing import close
 from pipelines.runs.corpus import check_kept, find_inputs, with_copies
 from pipelines.runs.history import History, read_history
-from pipelines.runs.live import LOCK_FILE, LiveRun, LockLost
+from pipelines.runs.live import LOCK_FILE, LiveRun
 from pipelines.runs.machines import Machines
 from pipelines.runs.manifest import (
     OWN_NAMES,
     PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
-    delete_history,
     delete_own_files,
     is_only_more_metrics,
     library_versions,
-    metrics_beyond_base,
     read_manifest,
     refusal,
     write_manifest,
 )
 from pipelines.runs.progress import COMPILING, SCORING, Progress
-from pipelines.runs.score_run import RunInterrupted, ScoreRun
+from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
 from sms.compiled import is_compiled
@@ -77,6 +74,9 @@ so with smaller ones a few dozen GPUs would keep it busy."""
 BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
+WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
+"""So long, or this share of the time since the start, may pass until `run.json` tells of a shard. A
+long run writes less often: it has a line for every shard."""
 
 
 def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:  # noqa: ANN401
@@ -94,11 +94,12 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
         If it is interrupted from the keyboard once scoring has begun.
     FolderInUse
         If another driver works in `out`.
+    LockLost
+        If another driver has taken `out` over meanwhile.
     StorageFull
         If there is no room left for the scores.
     RuntimeError
-        If no worker can be kept alive, an input changed while it was being scored, or another
-        driver has taken `out` over.
+        If no worker can be kept alive, or an input changed while it was being scored.
     """
     started = time.monotonic()
     request = _Request.of(several(corpora), ScoreSettings(out=out, **settings))
@@ -112,10 +113,10 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
         with LiveRun(
             request.out, lambda driver: request.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
-            return _run(request, inputs, live, workers, started)
+            return _Run(request, inputs, live, workers).close(started)
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
     """What is asked for, checked."""
 
@@ -123,34 +124,28 @@ class _Request:
     out: str
     settings: ScoreSettings
     config: ScoringConfig
+    is_neural: bool
+    """Whether a metric needs a neural model."""
     machines: Machines
     wanted: Wanted
-    note: str
-    """With what the run computes, for people."""
     cache_folder: str | None
 
     @classmethod
     def of(cls, corpora: Sequence[str], settings: ScoreSettings) -> _Request:
         """Check all that can be checked without looking at a file."""
-        names = tuple(settings.metrics)
         out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
         paths = [table["path"] for table in (settings.models or {}).values()]
-        for text in (*corpora, out, *names, *encoders.values(), *paths):
+        for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
             check_no_secrets(text)
+        same = ("preset", "multi_reference", "language", "sentences", "source_tokens", "precision")
         config = ScoringConfig(
-            metrics=names,
+            metrics=tuple(settings.metrics),
             encoders=encoders,
-            preset=settings.preset,
-            multi_reference=settings.multi_reference,
-            language=settings.language,
-            sentences=settings.sentences,
-            source_tokens=settings.source_tokens,
-            precision=settings.precision,
             models=settings.models or {},
+            **{name: getattr(settings, name) for name in same},
         )
         is_neural = _is_neural(config)
         machines = Machines.of(settings, is_neural=is_neural)
-        note = machines.found(may_use_bf16=is_neural and config.precision == "auto")
         if config.precision == "auto" and is_neural:
             config = replace(config, precision=machines.precision)
         cache = settings.embedding_cache
@@ -159,6 +154,7 @@ class _Request:
             out=absolute(out).rstrip("/"),
             settings=settings,
             config=config,
+            is_neural=is_neural,
             machines=machines,
             wanted=Wanted(
                 needed=config.input_columns,
@@ -167,19 +163,13 @@ class _Request:
                 system=settings.system or ONE_SYSTEM,
                 sentence_end=sentence_end(settings.sentences),
             ),
-            note=note,
             cache_folder=None if cache is None else str(local_folder("embedding_cache", cache)),
         )
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
         if self.settings.on_progress is not None:
-            self.settings.on_progress(replace(progress, note=self.note))
-
-    @cached_property
-    def is_neural(self) -> bool:
-        """Whether a metric needs a neural model."""
-        return _is_neural(self.config)
+            self.settings.on_progress(progress)
 
     def configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
@@ -211,113 +201,203 @@ class _Request:
 
     @contextmanager
     def started_workers(self) -> Iterator[Workers | None]:
-        """Have the processes of this machine that will score load their scorer, if there are any.
-
-        An encoder on a store is fetched first, by this process alone.
-        """
+        """Have the processes of this machine that will score, if any, load their scorer."""
         machines = self.machines
         if machines.is_local or machines.is_on_ray:
             yield None
             return
-        fetched_config(self.config)
+        fetched_config(self.config)  # from a store, by this process alone
         sizes = (machines.n_workers, machines.worker_threads)
         with closing(Workers(self.scorer_maker(), *sizes, _description)) as workers:
             yield workers
 
 
-def _run(
-    request: _Request,
-    inputs: Sequence[InputFile],
-    live: LiveRun,
-    workers: Workers | None,
-    started: float,
-) -> ScoreRun:
-    """Do what is left to do, in a folder that is held."""
-    out, is_fresh, machines = request.out, request.settings.fresh, request.machines
-    earlier = _earlier_run(out)
-    versions = library_versions()
-    scorer, (signatures, content) = _described(request, workers, versions)
-    check_kept(request.wanted.keep, request.config.columns)
-    manifest = Manifest(
-        configuration=request.configuration(None if is_fresh else earlier),
-        signatures=signatures,
-        encoders=content,
-        versions=versions,
-        inputs=[file.without_outline() for file in inputs],
-        shards=[],
-    )
-    live.check()
-    if earlier is not None and is_fresh:
-        delete_own_files(out)
-        earlier = None
-    base = _base_of(out, earlier, manifest)
-    manifest = replace(manifest, shards=_plan(request, inputs, earlier, manifest), base=base)
-    goes_on = earlier is not None and earlier.fingerprint == manifest.fingerprint
-    history = read_history(out, manifest, earlier if goes_on else None)
-    before = (history.n_rows, history.n_done)
-    fields = request.config.columns
-    if base:
-        config = replace(request.config, metrics=tuple(metrics_beyond_base(manifest)))
-        scorer, request = None, replace(request, config=config)
-        if workers is not None:  # they would compute all metrics
-            workers.close()
-        workers = None
-    job = _job(request, manifest, fields)
-    try:
-        if len(history) < len(manifest.shards):
-            make_scorer = request.scorer_maker(expected=content)
-            if machines.is_local and scorer is not None:
-                make_scorer = partial(_already_made, [scorer], make_scorer)
-            del scorer  # on Ray every worker loads its own, and the driver has no more use for it
-            _score_rest(request, job, manifest, history, make_scorer, workers, live)
-        live.check()
-        is_strict = request.settings.strict
-        return close(
-            out, manifest, history, before, request.tell, started=started, is_strict=is_strict
+class _Run:
+    """What is left to do in a folder that is held."""
+
+    def __init__(
+        self,
+        request: _Request,
+        inputs: Sequence[InputFile],
+        live: LiveRun,
+        workers: Workers | None,
+    ) -> None:
+        """Check what is in the folder, load the scorer, and make the plan."""
+        self.request, self.live, self.workers = request, live, workers
+        self.out, self.machines = request.out, request.machines
+        self.fields = request.config.columns
+        self.versions = library_versions()
+        earlier, is_fresh = self._earlier(), request.settings.fresh
+        self.scorer, (signatures, content) = self._described()
+        check_kept(request.wanted.keep, self.fields)
+        manifest = Manifest(
+            configuration=request.configuration(None if is_fresh else earlier),
+            signatures=signatures,
+            encoders=content,
+            versions=self.versions,
+            inputs=[file.without_outline() for file in inputs],
+            shards=[],
         )
-    except KeyboardInterrupt as interrupt:
-        done = committed(out, manifest.shards, manifest.fingerprint)
-        raise RunInterrupted(len(done), len(manifest.shards)) from interrupt
+        live.check()
+        if earlier is not None and is_fresh:
+            delete_own_files(self.out)
+            earlier = None
+        base = _base_of(self.out, earlier, manifest)
+        shards = self._plan(inputs, earlier, manifest)
+        self.manifest = replace(manifest, shards=shards, base=base)
+        self.history = History()
+        if earlier is not None and earlier.fingerprint == manifest.fingerprint:
+            self.history = read_history(self.out, self.manifest, earlier.result)
+        if base:
+            self._compute_only(
+                name for name in request.config.metrics if name not in base["metrics"]
+            )
 
+    def _earlier(self) -> Manifest | None:
+        """Read what run is in the output folder, which may hold nothing else if there is none."""
+        earlier = read_manifest(self.out)
+        foreign = [name for name in Output("--out", self.out).names() if name != PROGRESS_FILE]
+        if earlier is None and foreign:
+            raise ValueError(
+                f"{self.out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
+                f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
+            )
+        return earlier
 
-def _described(
-    request: _Request, workers: Workers | None, versions: Mapping[str, str]
-) -> tuple[SummaryScorer | None, tuple[dict[str, str], dict[str, str]]]:
-    """Return the `_description` of the scorer, and the scorer itself if it had to be made here.
+    def _described(self) -> tuple[SummaryScorer | None, tuple[dict[str, str], dict[str, str]]]:
+        """Return the `_description` of the scorer, and the scorer itself if it was made here.
 
-    Where others score, this process has no use for the encoders.
-    """
-    machines = request.machines
-    loaded = ", ".join(request.config.used_encoders) or "the metrics"
-    request.tell(Progress(stage=f"loading {loaded}"))
-    if workers is not None:
-        # while they load, what is needed at the end: it takes a moment, too
-        from pipelines.reports import scores_page  # noqa: F401
+        Where others score, this process has no use for the encoders.
+        """
+        request, machines = self.request, self.machines
+        loaded = ", ".join(request.config.used_encoders) or "the metrics"
+        request.tell(Progress(stage=f"loading {loaded}"))
+        if self.workers is not None:
+            # while they load, what is needed at the end: it takes a moment, too
+            from pipelines.reports import scores_page  # noqa: F401
 
-        return None, workers.description()
-    if machines.ray.address is not None:
-        options = replace(machines.ray, versions=versions)
-        told = describe_on_ray(request.scorer_maker(), _description, request.out, options)
-        return None, told
-    scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
-    return scorer, _description(scorer)
+            return None, self.workers.description()
+        if machines.ray.address is not None:
+            options = replace(machines.ray, versions=self.versions)
+            told = describe_on_ray(request.scorer_maker(), _description, self.out, options)
+            return None, told
+        scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
+        return scorer, _description(scorer)
 
-
-def _plan(
-    request: _Request, inputs: Sequence[InputFile], earlier: Manifest | None, manifest: Manifest
-) -> list[Shard]:
-    """Cut the inputs into shards, or take the plan of the run that goes on."""
-    out, limit = request.out, request.settings.limit
-    if earlier is not None:
-        is_done = len(committed(out, earlier.shards, manifest.fingerprint)) == len(earlier.shards)
-        if is_done:
+    def _plan(
+        self, inputs: Sequence[InputFile], earlier: Manifest | None, manifest: Manifest
+    ) -> list[Shard]:
+        """Cut the inputs into shards, or take the plan of the run that goes on."""
+        limit = self.request.settings.limit
+        if earlier is not None:
+            done = committed(self.out, earlier.shards, manifest.fingerprint)
+            if len(done) == len(earlier.shards):
+                return knowing(earlier.shards, inputs)
+        if any(file.format != "parquet" for file in inputs):
+            self.request.tell(Progress(stage="turning the inputs into Parquet"))
+            inputs = with_copies(inputs, self.out, self.request.wanted, limit)
+        if earlier is not None:
             return knowing(earlier.shards, inputs)
-    if any(file.format != "parquet" for file in inputs):
-        request.tell(Progress(stage="turning the inputs into Parquet"))
-        inputs = with_copies(inputs, out, request.wanted, limit)
-    if earlier is not None:
-        return knowing(earlier.shards, inputs)
-    return knowing(plan_shards(inputs, manifest.configuration["rows_per_shard"], limit), inputs)
+        rows_per_shard = manifest.configuration["rows_per_shard"]
+        return knowing(plan_shards(inputs, rows_per_shard, limit), inputs)
+
+    def _compute_only(self, metrics: Iterable[str]) -> None:
+        """Leave out what is there; workers that load all of it are of no use."""
+        config = replace(self.request.config, metrics=tuple(metrics))
+        self.request = replace(self.request, config=config, is_neural=_is_neural(config))
+        if self.workers is not None:
+            self.workers.close()
+        self.scorer = self.workers = None
+
+    def close(self, started: float) -> ScoreRun:
+        """Score what is not scored yet, and close the run."""
+        manifest, history = self.manifest, self.history
+        before = (history.n_rows, history.n_done)
+        job = self._job()
+        try:
+            if len(history) < len(manifest.shards):
+                self._score_rest(job)
+            self.live.check()
+            told, is_strict = self.request.tell, self.request.settings.strict
+            return close(
+                self.out, manifest, history, before, told, started=started, is_strict=is_strict
+            )
+        except KeyboardInterrupt as interrupt:
+            done = committed(self.out, manifest.shards, manifest.fingerprint)
+            raise RunInterrupted(len(done), len(manifest.shards)) from interrupt
+
+    def _job(self) -> Job:
+        """Say what is the same for every shard."""
+        request, manifest = self.request, self.manifest
+        base: Mapping[int, str] = {}
+        if manifest.base:
+            base = committed_parts(self.out, manifest.shards, manifest.base["fingerprint"])
+            check_parts(dict.fromkeys(base.values()))
+            done = {*base, *committed(self.out, manifest.shards, manifest.fingerprint)}
+            if lost := [shard for shard in manifest.shards if shard.index not in done]:
+                raise ValueError(
+                    f"the run in {self.out} has lost scores that metrics were being added to, of "
+                    f"{lost[0]}; put their file back, or use `--fresh` to score all again"
+                )
+        return Job(
+            out=self.out,
+            fingerprint=manifest.fingerprint,
+            wanted=request.wanted,
+            base=base,
+            fields=self.fields,
+            batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
+            has_gpu=request.is_neural and self.machines.uses_gpu,
+            metadata={
+                "assay.version": manifest.versions["assay"],
+                "assay.fingerprint": manifest.fingerprint,
+                "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
+            },
+        )
+
+    def _score_rest(self, job: Job) -> None:
+        """Score the shards that are not done, and add them to the history."""
+        history, manifest, live, tell = self.history, self.manifest, self.live, self.request.tell
+        n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
+        so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)
+        make_scorer = self.request.scorer_maker(expected=manifest.encoders)
+        if self.machines.is_local and self.scorer is not None:
+            make_scorer = partial(_already_made, [self.scorer], make_scorer)
+        self.scorer = None  # on Ray every worker loads its own: the driver has no more use for it
+        began = written = time.monotonic()
+
+        def write() -> None:
+            nonlocal written
+            live.check()
+            written = time.monotonic()
+            write_manifest(self.out, replace(manifest, result=history.to_json()))
+
+        def on_report(report: ShardReport) -> None:
+            nonlocal so_far
+            history.add(report)
+            so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
+            live.reported(report.index, report.error, so_far)
+            tell(so_far)
+            live.check()
+            now = time.monotonic()
+            if now - written >= max(WRITE_EVERY_S, WRITE_SHARE * (now - began)):
+                with suppress(OSError):  # storage that is away for a while
+                    write()
+            if report.is_out_of_room and report.error is not None:  # nor is there for the others
+                raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
+
+        delete_file(join(self.out, SUCCESS_FILE))
+        write()
+        live.begin(manifest.fingerprint, so_far)
+        is_open = self.request.settings.precision == "auto"
+        self.machines.warn_of_idle_units(may_use_bf16=self.request.is_neural and is_open)
+        tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
+        left = longest_first(shard for shard in manifest.shards if shard.index not in history)
+        work = (left, make_scorer, job, on_report, live.started)
+        try:
+            self.machines.run(*work, versions=self.versions, started=self.workers)
+        except BaseException:
+            write()
+            raise
 
 
 def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
@@ -333,10 +413,8 @@ def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[
             f"the run in {out} has not finished, and metrics can only be added to one that has; "
             "finish it with its own metrics first, or use `--fresh` to replace it"
         )
-    return {
-        "fingerprint": earlier.fingerprint,
-        "metrics": list(earlier.configuration["metrics"]),
-    }
+    metrics = list(earlier.configuration["metrics"])
+    return {"fingerprint": earlier.fingerprint, "metrics": metrics}
 
 
 def _description(scorer: SummaryScorer) -> tuple[dict[str, str], dict[str, str]]:
@@ -374,90 +452,3 @@ def _make_scorer(
 def _is_neural(config: ScoringConfig) -> bool:
     specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
     return bool(config.model_paths) or any(not spec.kind.is_static for spec in specs)
-
-
-def _earlier_run(out: str) -> Manifest | None:
-    """Read what run is in the output folder, which may hold nothing else if there is none."""
-    earlier = read_manifest(out)
-    foreign = [name for name in Output("--out", out).names() if name != PROGRESS_FILE]
-    if earlier is None and foreign:
-        raise ValueError(
-            f"{out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
-            f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
-        )
-    return earlier
-
-
-def _job(request: _Request, manifest: Manifest, fields: tuple[str, ...]) -> Job:
-    """Say what is the same for every shard."""
-    base: Mapping[int, str] = {}
-    if manifest.base:
-        base = committed_parts(request.out, manifest.shards, manifest.base["fingerprint"])
-        check_parts(dict.fromkeys(base.values()))
-        done = committed(request.out, manifest.shards, manifest.fingerprint)
-        if lost := [s for s in manifest.shards if s.index not in base and s.index not in done]:
-            raise ValueError(
-                f"the run in {request.out} has lost scores that metrics were being added to, of "
-                f"{lost[0]}; put their file back, or use `--fresh` to score all again"
-            )
-    return Job(
-        out=request.out,
-        fingerprint=manifest.fingerprint,
-        wanted=request.wanted,
-        base=base,
-        fields=fields,
-        batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
-        has_gpu=request.is_neural and request.machines.uses_gpu,
-        metadata={
-            "assay.version": manifest.versions["assay"],
-            "assay.fingerprint": manifest.fingerprint,
-            "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
-        },
-    )
-
-
-def _score_rest(
-    request: _Request,
-    job: Job,
-    manifest: Manifest,
-    history: History,
-    make_scorer: Callable[..., SummaryScorer],
-    workers: Workers | None,
-    live: LiveRun,
-) -> None:
-    """Score the shards that are not done, and add them to the history."""
-    out, machines = request.out, request.machines
-    n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-    so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)
-
-    def write() -> None:
-        write_manifest(out, replace(manifest, result=history.to_json()))
-
-    def on_report(report: ShardReport) -> None:
-        nonlocal so_far
-        history.add(report)
-        so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
-        live.reported(report, so_far)
-        request.tell(so_far)
-        live.check()
-        if report.is_out_of_room and report.error is not None:  # nor is there any for the others
-            raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
-
-    delete_file(join(out, SUCCESS_FILE))
-    write()
-    delete_history(out)
-    live.begin(manifest, so_far)
-    machines.warn_of_idle_gpus()
-    request.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
-    left = longest_first(shard for shard in manifest.shards if shard.index not in history)
-    try:
-        machines.run(
-            *(left, make_scorer, job, on_report, live.started),
-            versions=manifest.versions,
-            started=workers,
-        )
-    except LockLost:  # `run.json` is that of the driver that took over
-        raise
-    except BaseException:
-        write()
-        raise

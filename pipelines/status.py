@@ -1,8 +1,8 @@
 """Says how far a run is, from what is on storage alone: no Ray, no question to its driver.
 
 `_SUCCESS` says that a run is complete, the scores files which shards are done, `progress.json` what
-the driver is doing, and `run.json` with `history/` what became of the shards. Where no driver is at
-work, the scores files are read to see that they are sound.
+the driver is doing, and `run.json` what became of the shards. Where no driver is at work, the
+scores files are read to see that they are sound.
 """
 
 from __future__ import annotations
@@ -19,14 +19,20 @@ from cluster.inputs import READERS
 from cluster.scores_files import check_parts
 from cluster.store import absolute, list_names
 from cluster.worker import node_name
-from pipelines.runs.history import last_errors
-from pipelines.runs.live import BEAT_EVERY_S, driver_of, is_running, read_progress, shows_life
+from pipelines.runs.live import (
+    BEAT_EVERY_S,
+    KEPT_ERRORS,
+    driver_of,
+    is_running,
+    read_progress,
+    shard_error,
+    shows_life,
+)
 from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"
 """What a run may be: `stopped` came to its end in good order, but before every shard was scored."""
-KEPT_ERRORS = 5
 
 _FRESH_S = 3 * BEAT_EVERY_S
 
@@ -93,14 +99,25 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
     parts = committed_parts(out, manifest.shards, manifest.fingerprint)
     damaged = {} if state in (STARTING, RUNNING) else _damaged(parts)
     done = parts.keys() - damaged.keys()
-    if state == COMPLETE and len(done) < len(manifest.shards):  # some have been deleted since
+    if state == COMPLETE and len(done) < len(manifest.shards):  # some were deleted or damaged
         state = STOPPED
-    is_known = live is not None and live["fingerprint"] == manifest.fingerprint
-    going = live if is_known and state in (RUNNING, DIED) else None
-    errors = {
-        index: text for index, text in last_errors(out, manifest).items() if index not in done
-    }
-    errors |= damaged
+    failed = {
+        record["index"]: record["error"]
+        for record in manifest.result.get("shards", ())
+        if record["error"] is not None and record["index"] not in done
+    } | damaged
+    errors = [shard_error(index, text) for index, text in failed.items()]
+    n_failed, shards, speed = len(failed), [], {}
+    if live is not None and live["fingerprint"] == manifest.fingerprint and state != COMPLETE:
+        n_failed = live["n_failed_shards"] + len(damaged)
+        errors = [*live.get("errors", ()), *(shard_error(*one) for one in damaged.items())]
+        shards = [
+            RunningShard(index=one["shard"], node=one["node"], seconds=live["time"] - one["since"])
+            for one in live["running"]
+            if one["shard"] not in done
+        ]
+        if state == RUNNING:
+            speed = {name: live[name] for name in ("rows_per_s", "seconds_left")}
     return RunStatus(
         out=out,
         state=state,
@@ -109,11 +126,10 @@ def run_status(out: AnyPath, sleep: Callable[[float], None] = time.sleep) -> Run
         n_done_rows=sum(shard.n_rows for shard in manifest.shards if shard.index in done),
         n_shards=len(manifest.shards),
         n_done=len(done),
-        n_failed=len(errors),
-        running=[] if going is None else _running(going, done),
-        rows_per_s=going["rows_per_s"] if going and state == RUNNING else None,
-        seconds_left=going["seconds_left"] if going and state == RUNNING else None,
-        errors=[f"shard {index}: {text}" for index, text in errors.items()][-KEPT_ERRORS:],
+        n_failed=n_failed,
+        running=sorted(shards, key=lambda shard: -shard.seconds),
+        errors=errors[-KEPT_ERRORS:],
+        **speed,
     )
 
 
@@ -132,23 +148,14 @@ def _state(out: str, live: Mapping[str, Any] | None, sleep: Callable[[float], No
 def _damaged(parts: Mapping[int, str]) -> dict[int, str]:
     """Read the scores files of shards and say what is wrong with those that are not sound."""
 
-    def check(path: str) -> str | None:
+    def check(path: str) -> str:
         try:
             check_parts([path])
         except (ValueError, OSError) as error:
             return str(error)
-        return None
+        return ""
 
     paths = dict.fromkeys(parts.values())
     with ThreadPoolExecutor(READERS) as pool:
         wrong = dict(zip(paths, pool.map(check, paths), strict=True))
-    return {index: why for index, path in parts.items() if (why := wrong[path]) is not None}
-
-
-def _running(live: Mapping[str, Any], done: set[int]) -> list[RunningShard]:
-    shards = [
-        RunningShard(index=r["shard"], node=r["node"], seconds=live["time"] - r["since"])
-        for r in live["running"]
-        if r["shard"] not in done
-    ]
-    return sorted(shards, key=lambda shard: -shard.seconds)
+    return {index: wrong[path] for index, path in parts.items() if wrong[path]}

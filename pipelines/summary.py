@@ -28,12 +28,17 @@ MAX_STATUSES = 10
 
 def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
     """Sum up a run for people."""
+    from cluster.store import join  # brings Arrow, which other tables do without
+
     parts = ["\n".join(_counts(run))]
     if run.means:
-        columns = run.main_columns
-        table = table_blocks(*_means(run.means, columns), is_terminal=is_terminal, width=width)
-        parts.append(table)
-        parts[-1] += "\n".join(["", *_below_means(run, columns)])
+        table = _means(run.means, run.main_columns)
+        below = list(meanings(run.main_columns))
+        if len(run.means) > MAX_SYSTEMS:
+            n_more = counted(len(run.means) - MAX_SYSTEMS, "more system")
+            below = [f"and {n_more}; all are in {join(run.out, 'run.json')}", *below]
+        shown = table_blocks(*table, is_terminal=is_terminal, width=width)
+        parts.append(shown + "\n".join(["", *below]))
     parts.append("\n".join(_places(run)))
     return "\n\n".join(parts)
 
@@ -79,7 +84,11 @@ def _means(
     """Return the header and rows of the table of means; on a terminal the best are bold."""
     shown = sorted(means.items(), key=lambda item: natural(item[0]))[:MAX_SYSTEMS]
     n_decimals = {name: decimals(mean[name] for _, mean in shown) for name in columns}
-    highest = {name: max(mean[name] for _, mean in shown) for name in columns if _has_best(name)}
+    highest = {
+        name: max(mean[name] for _, mean in shown)
+        for name in columns
+        if (higher_is(name) or "").startswith(_GOOD)
+    }
 
     def cell(name: str, value: float) -> Text:
         is_best = len(shown) > 1 and value == highest.get(name)
@@ -90,20 +99,6 @@ def _means(
         for system, mean in shown
     ]
     return ["mean by system", *columns], rows
-
-
-def _has_best(column: str) -> bool:
-    """Whether a higher value is a better one, and not only a longer or a more copied text."""
-    return (higher_is(column) or "").startswith(_GOOD)
-
-
-def _below_means(run: ScoreRun, columns: Sequence[str]) -> Iterator[str]:
-    from cluster.store import join
-
-    if len(run.means) > MAX_SYSTEMS:
-        place = join(run.out, "run.json")
-        yield f"and {counted(len(run.means) - MAX_SYSTEMS, 'more system')}; all are in {place}"
-    yield from meanings(columns)
 
 
 def higher_is(column: str) -> str | None:
@@ -120,19 +115,14 @@ def higher_is(column: str) -> str | None:
 
 
 def _counters(counters: Mapping[str, int]) -> Iterator[str]:
-    """Say of encoders and models what they had read before, did not know, or read in part."""
+    """Say of encoders and models what they did not know, or read in part."""
     for name, n in counters.items():
         alias, _, what = name.rpartition(".")
-        n_sentences = counters.get(f"{alias}.sentences", 0)
         n_words = counters.get(f"{alias}.words", 0)
-        n_from_disk = counters.get(f"{alias}.from_disk", 0)
-        if what == "cached" and n + n_from_disk:
-            share = (n + n_from_disk) / n_sentences
-            on_disk = f", {n_from_disk:,} of them on disk" if n_from_disk else ""
-            yield f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}{on_disk}"
-        elif what == "unknown" and n > MOST_UNKNOWN * n_words:
+        if what == "unknown" and n > MOST_UNKNOWN * n_words:
             yield f"Words unknown to {alias}, which are left out: {n / n_words:.0%} of {n_words:,}"
         elif what == "truncated" and n:
+            n_sentences = counters[f"{alias}.sentences"]
             yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
         elif what == "cut" and n:
             yield f"Texts too long for {alias}, which read a part of them: {n:,}"

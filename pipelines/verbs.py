@@ -5,6 +5,7 @@ What a verb does is in the module that it imports when it is called: this file i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.settings.reinforce import ReinforceSettings
@@ -20,12 +20,9 @@ from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore, several
 
-EXPLAINED = (".html", ".svg")
-"""What an explanation can be written as: a page, or a picture."""
-
 if TYPE_CHECKING:
+    from cluster.output import Output
     from pipelines.evaluate import DomainResult
-    from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.negatives import NegativesRun
     from pipelines.reinforcement import ReinforcedSummarisers
@@ -54,13 +51,6 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     return run
 
 
-def judge(data: OneOrMore, settings: JudgeSettings) -> Judgement:
-    """Say which metric to trust on a partly rated corpus, and how long scoring it takes."""
-    from pipelines.judge import judge as run
-
-    return run(data, settings)
-
-
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
     """Correlate scores with human ratings, at every level, with intervals and tests.
 
@@ -79,16 +69,12 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     runs of each are compared, else every system of the one with every system of the other, on
     the documents both have. A metric whose signature differs is refused.
     """
-    from cluster.output import Output
     from pipelines.compare import compare_scores
     from pipelines.reports.compare_page import render_comparison
     from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.tables import SUFFIXES
 
-    output = Output.named("--out", settings.out) if settings.out else None
-    if output:
-        output.check_file(*SUFFIXES, ".html")
-        output.check_apart(several([scores_a, scores_b]))
+    output = _output(settings.out, *SUFFIXES, ".html", apart=several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
     if output and output.suffix == ".html":
         output.write(render_comparison(result).encode("utf-8", "replace"))
@@ -104,7 +90,6 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     two, or tie), perhaps `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it
     is a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
     """
-    from cluster.output import Output
     from pipelines.judging_sheet import make_sheet
     from pipelines.preferences import compare_preferences
     from pipelines.reports.preferences import preferences_sheet
@@ -117,10 +102,8 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
         return make_sheet(settings)
     if not judgements:
         raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
-    output = Output.named("--out", settings.out) if settings.out else None
-    if output:
-        output.check_file(*SUFFIXES)
-        output.check_apart([*judgements, *([str(settings.key)] if settings.key else [])])
+    apart = [*judgements, *([str(settings.key)] if settings.key else [])]
+    output = _output(settings.out, *SUFFIXES, apart=apart)
     result = compare_preferences(judgements, settings)
     if output:
         output.write(preferences_sheet(result).content(output.suffix).encode())
@@ -134,28 +117,20 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     where, and at what cost), other metrics by what the score loses when a sentence is left out.
     `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
     """
-    from cluster.output import Output
     from pipelines.explain import open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
     from pipelines.settings.encoders import encoders_of
 
-    output = Output.named("--out", settings.out) if settings.out is not None else None
-    if output is not None:
-        output.check_file(*EXPLAINED)
-    asked = {
-        name: value
-        for name, value in vars(settings).items()
-        if name not in ("document", "system", "encoder", "out") and value is not None
-    }
+    output = _output(settings.out, ".html", ".svg")
+    own = ("document", "system", "encoder", "out")
+    given = {name: x for name, x in vars(settings).items() if name not in own and x is not None}
     if settings.encoder is not None:  # called as the metric calls it
         alias = settings.metric.partition(":")[0].partition("@")[2]
-        asked["encoders"] = encoders_of(
-            f"{alias}={settings.encoder}" if alias else settings.encoder
-        )
-    explainer = open_explainer(corpora, **asked)
+        spec = f"{alias}={settings.encoder}" if alias else settings.encoder
+        given["encoders"] = encoders_of(spec)
     document = settings.document
-    systems = explainer.explain({document: settings.system})[document]
-    if output is not None:
+    systems = open_explainer(corpora, **given).explain({document: settings.system})[document]
+    if output:
         make = picture_of if output.suffix == ".svg" else render_explanations
         output.write(make(document, systems).encode("utf-8", "surrogateescape"))
     return systems
@@ -225,3 +200,16 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
     from pipelines.reinforcement import reinforce_summariser
 
     return reinforce_summariser(pairs, settings)
+
+
+def _output(out: AnyPath | None, *suffixes: str, apart: Sequence[str] = ()) -> Output | None:
+    """Name the file of `--out`, if there is one, once it is sure that it can be written."""
+    from cluster.output import Output
+
+    if out is None:
+        return None
+    output = Output.named("--out", out)
+    output.check_file(*suffixes)
+    if apart:
+        output.check_apart(apart)
+    return output

@@ -23,8 +23,10 @@ def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
     metrics cannot be told apart from it, and whether any beats `length` and `density`. You also get
     the command that scores all of DATA, and the time it takes on this machine.
     """
+    from pipelines.judge import judge as run
+
     with shown_progress(settings) as settings:
-        judgement = verbs.judge(data, settings)
+        judgement = run(data, settings)
     show(judgement.text(terminal()["width"]))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import agreement, import_data, listing, reproduce, score, status, train
+from pipelines.cli import agreement, import_data, listing, reproduce, score, train
 from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, WRONG_REQUEST, fail, sentence_of
 from sms.naming import nearest
 
@@ -47,28 +47,24 @@ def run(arguments: Sequence[str]) -> int:
 ELSEWHERE = {
     "--num-gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
     "--gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
-    "--device": "a GPU is used where there is one; `device` is a key of `--config FILE`",
     "--batch-size": "there is nothing to set: a batch is as large as the memory allows",
     "--model": "name the model in a metric or as `--encoder hf:PATH_OR_ID`",
-    "--lang": "write `--language LANG`",
     "--refs": "`--columns reference=NAME` names the column of the references",
     "--predictions": "`--columns candidate=NAME` names the column of the summaries",
-    "--num-workers": "write `--workers N`",
-    "--output": "write `--out DIR`",
 }
 """What to write instead of an option of another tool."""
 
 
 def _in_its_place(error: click.NoSuchOption) -> str:
     """Say what to write instead of an option that does not exist."""
-    name, command = error.option_name, error.ctx.command if error.ctx else app
-    rare = {setting.option: setting.name for setting in getattr(command, "settings", ())}
-    if name in rare:
-        return f"`{rare[name]}` is a key of `--config FILE`"
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
+    command = error.ctx.command if error.ctx else app
+    for setting in getattr(command, "settings", ()):
+        if setting.option == error.option_name:
+            return f"`{setting.name}` is a key of `--config FILE`"
+    if error.option_name in ELSEWHERE:
+        return ELSEWHERE[error.option_name]
     options = [option for parameter in command.params for option in parameter.opts]
-    near = nearest(name, [option for option in options if option.startswith("--")])
+    near = nearest(error.option_name, [one for one in options if one.startswith("--")])
     whole = "assay" if command is app else f"assay {command.name}"
     return near if near.startswith("did") else f"see `{whole} --help`"
 
@@ -100,7 +96,7 @@ def app(ctx: click.Context) -> None:
         print(ctx.get_help())
 
 
-for _module in (score, status, train, agreement, listing, import_data, reproduce):
+for _module in (score, train, agreement, listing, import_data, reproduce):
     for _command in vars(_module).values():
         if isinstance(_command, click.Command):
             app.add_command(_command)

@@ -47,7 +47,7 @@ def encoders() -> None:
     print(table_text(("encoder", "option", "default", "what it is"), options, n_left=4))
     print("\nWrite --encoder [ALIAS=]SPEC[,OPTION=VALUE...], for example")
     print("--encoder news=glove:vectors.txt,pooling=max, or in the file of --config:")
-    print('[encoders.news]  kind = "glove"  path = "vectors.txt"  pooling = "max"  (one per line)')
+    print('encoders = {news = "glove:vectors.txt,pooling=max"}')
     print("An extra is installed with: pip install 'assay[EXTRA]'")
 
 

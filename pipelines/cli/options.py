@@ -14,12 +14,8 @@ its arguments and the settings, checked:
   `[NAME]` may be left out and is None then.
 - Every field is an option, but for those marked `rare` (TOML and Python) or `python`. What is not
   given is not passed on: the default is the dataclass's.
-- `--config FILE` is a TOML file whose keys are the fields, the options as they are written and the
-  arguments, all with underscores. The command line wins; a table of columns and the encoders of
-  both are joined.
+- `--config FILE` is a TOML file whose keys are the fields. The command line wins.
 - Settings that refuse a value raise `ValueError`, which `pipelines.cli.app` prints in one line.
-
-To add an option, add a field.
 """
 
 from __future__ import annotations
@@ -71,11 +67,7 @@ def command(
             own = {str(one.name): given.pop(str(one.name)) for one in parameters}
             values = _on_the_line(known, given)
             if path is not None:
-                in_file = _in_the_file(path, known, own)
-                own = {name: value or in_file.get(name, value) for name, value in own.items()}
-                in_file = {name: value for name, value in in_file.items() if name not in own}
-                both = in_file | values
-                values = {key: _joined(in_file.get(key), values.get(key)) for key in both}
+                values = _in_the_file(path, known) | values
             if any(own[name] == () for name in must_be_named):
                 raise click.UsageError("name at least one file, folder, glob or URL")
             for setting in known:
@@ -113,10 +105,9 @@ def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]
 
 
 def _argument(written: str) -> click.Argument:
-    plain = written.strip("[].")
     has_many = written.rstrip("]").endswith("...")
     return click.Argument(
-        [plain.lower()],
+        [written.strip("[].").lower()],
         nargs=-1 if has_many else 1,
         required=not (has_many or written.startswith("[")),
         metavar=written,
@@ -124,13 +115,11 @@ def _argument(written: str) -> click.Argument:
 
 
 def _option(setting: Setting) -> click.Option:
-    default = setting.default
+    default, text = setting.default, setting.help
     if setting.kind is bool:
         both = f"/--no-{setting.option.removeprefix('--')}" if default is not False else ""
-        return click.Option(
-            [f"{setting.option}{both}", setting.name], is_flag=True, default=None, help=setting.help
-        )
-    text = setting.help
+        names = [f"{setting.option}{both}", setting.name]
+        return click.Option(names, is_flag=True, default=None, help=text)
     if default is MISSING:
         text += " Required."
     elif default not in (None, ()) and "Default" not in text:
@@ -139,19 +128,10 @@ def _option(setting: Setting) -> click.Option:
     return click.Option(
         [setting.option, setting.name],
         metavar=setting.metavar,
-        type=_Choice(setting.choices) if setting.choices and not setting.kind else str,
         multiple=setting.form != "one",
         default=None,
         help=text,
     )
-
-
-class _Choice(click.Choice[str]):
-    """Choices for help and for shells; the settings check them, and know the nearest."""
-
-    def convert(self, value: Any, *_: Any) -> Any:  # noqa: ANN401  (what click hands over)
-        """Leave it as it is."""
-        return value
 
 
 def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,25 +139,20 @@ def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[s
     source = click.get_current_context().get_parameter_source
     values: dict[str, Any] = {}
     for setting in known:
-        if setting.name not in given or source(setting.name) is not ParameterSource.COMMANDLINE:
+        name, value = setting.name, given.get(setting.name, ())
+        if name not in given or source(name) is not ParameterSource.COMMANDLINE:
             continue
-        value = given[setting.name]
-        if "encoders" in setting.words:
-            values[setting.name] = setting.checked(value)
+        if setting.form == "one" or "encoders" in setting.words:
+            values[name] = setting.read(value) if isinstance(value, str) else value
         elif setting.form == "table":
-            pairs = [pair for text in value for pair in setting.read(text).items()]
-            values[setting.name] = dict(pairs)
-        elif setting.form == "list":
-            values[setting.name] = tuple(item for text in value for item in setting.read(text))
+            values[name] = dict(pair for text in value for pair in setting.read(text).items())
         else:
-            values[setting.name] = value if isinstance(value, bool) else setting.read(value)
+            values[name] = tuple(item for text in value for item in setting.read(text))
     return values
 
 
-def _in_the_file(
-    path: str, known: tuple[Setting, ...], arguments: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Read a TOML file into the values of fields and arguments, checked."""
+def _in_the_file(path: str, known: tuple[Setting, ...]) -> dict[str, Any]:
+    """Read a TOML file into the values of fields, checked."""
     from cluster.store import read_whole
 
     try:
@@ -186,35 +161,15 @@ def _in_the_file(
         raise click.UsageError(f"{path} is not a TOML file: {error}") from error
     except OSError as error:
         raise click.UsageError(f"`--config`: {sentence_of(error)}") from error
-    by_key = {key: setting for setting in known for key in _keys(setting)}
-    in_file: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in arguments:
-            in_file[key] = tuple(value) if isinstance(value, list) else (value,)
-            if not all(isinstance(text, str) for text in in_file[key]):
-                raise click.UsageError(f"{path}: `{key}` must be one text or a list, got {value!r}")
-        elif key not in by_key:
-            names = [*by_key, *arguments]
-            raise click.UsageError(f"unknown key `{key}` in {path}; {nearest(key, names)}")
-        else:
-            setting = by_key[key]
-            if setting.form == "list" and isinstance(value, str):
-                value = setting.read(value)
-            try:
-                in_file[setting.name] = _joined(in_file.get(setting.name), setting.checked(value))
-            except ValueError as error:
-                raise click.UsageError(f"{path}: {error}") from error
-    return in_file
-
-
-def _keys(setting: Setting) -> set[str]:
-    if "python" in setting.words:
-        return set()
-    return {setting.name, setting.option.removeprefix("--").replace("-", "_")}
-
-
-def _joined(in_file: Any, on_the_line: Any) -> Any:  # noqa: ANN401
-    """Take what the command line says; tables are joined."""
-    if isinstance(in_file, Mapping) and isinstance(on_the_line, Mapping):
-        return {**in_file, **on_the_line}
-    return in_file if on_the_line is None else on_the_line
+    by_name = {setting.name: setting for setting in known if "python" not in setting.words}
+    for name, value in values.items():
+        if name not in by_name:
+            raise click.UsageError(f"unknown key `{name}` in {path}; {nearest(name, by_name)}")
+        setting = by_name[name]
+        if setting.form == "list" and isinstance(value, str):
+            value = setting.read(value)
+        try:
+            values[name] = setting.checked(value)
+        except ValueError as error:
+            raise click.UsageError(f"{path}: {error}") from error
+    return values

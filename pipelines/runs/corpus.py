@@ -27,8 +27,6 @@ from cluster.store import is_inside
 from cluster.worker import one_line
 from pipelines.runs.manifest import Manifest
 
-KEEP_ALL = "all"
-
 
 def find_inputs(
     paths: Sequence[str], out: str, wanted: Wanted, limit: int | None
@@ -38,9 +36,8 @@ def find_inputs(
     None of them may be output, and every file must have the columns.
     """
     files = list_inputs(paths)
-    if any(is_inside(out, path) for path in paths) or any(
-        is_inside(file.path, out) for file in files
-    ):
+    is_within = any(is_inside(out, path) for path in paths)
+    if is_within or any(is_inside(file.path, out) for file in files):
         raise ValueError(
             f"`--out` must not lie inside the corpus, got {out}; what is written there would be "
             "read as input the next time"
@@ -83,7 +80,7 @@ def check_kept(keep: Sequence[str], fields: Sequence[str]) -> None:
 def _checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
     with ThreadPoolExecutor(READERS) as pool:
         schemas = list(pool.map(_schema_of, files))
-    if wanted.keep == (KEEP_ALL,):
+    if wanted.keep == ("all",):
         ids = {wanted.columns.get(name, name) for name in IDS}
         wanted = replace(wanted, keep=tuple(name for name in schemas[0].names if name not in ids))
     seen: set[int] = set()
@@ -106,13 +103,12 @@ def _read_at_all(
         raise ValueError(f"`limit` must be at least 1, got {limit}")
     read: list[InputFile] = []
     for file in files:
-        if file.outline is None:
-            n_rows = sum(table.num_rows for table in read_files([file], wanted, limit=limit))
-        else:
+        if file.outline is not None:
             n_rows = file.outline.n_rows
-        if n_rows:
-            read.append(file)
-            limit -= n_rows
+        else:
+            n_rows = sum(table.num_rows for table in read_files([file], wanted, limit=limit))
+        read += [file] if n_rows else []
+        limit -= n_rows
         if limit <= 0:
             break
     return read or files[:1]

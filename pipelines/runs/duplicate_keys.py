@@ -1,6 +1,6 @@
 """Counts keys that occur more than once over all scores files, in memory that does not grow.
 
-Keys become two hashes, which are dealt out to files by the first one; equal keys meet in the same
+Keys become two hashes, which are dealt out to files by the first one: equal keys meet in the same
 file, and one file after the other is small enough to sort.
 """
 
@@ -23,30 +23,28 @@ N_FILES = 128
 """Of hashes; each must fit in memory: a billion keys are 125 MB in each."""
 _READERS = 8
 """So many files' keys are in memory at a time."""
-_SEEDS = (1, 2)
 
 
 def count_duplicate_keys(parts: Sequence[str]) -> int:
     """Count the pairs of document_id and system_id that more than one row has.
 
-    Only the two columns are read. Rows without one of the ids have no key. Two keys are the same
-    if 128 bits of hashes are. Takes 16 bytes a row of the folder for temporary files.
+    Rows without one of the ids have no key. Two keys are the same if 128 bits of hashes are. Takes
+    16 bytes a row of the folder for temporary files.
     """
+    n_repeated = 0
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(N_FILES)]
         pool = stack.enter_context(ThreadPoolExecutor(_READERS))
         for first in range(0, len(parts), _READERS):
             for hashes in pool.map(_hashes, parts[first : first + _READERS]):
-                places = (hashes[:, 0] % np.uint64(N_FILES)).astype(np.int64)
-                ends = np.cumsum(np.bincount(places, minlength=N_FILES))
-                ordered = hashes[np.argsort(places, kind="stable")]
-                for file, some in zip(files, np.split(ordered, ends[:-1]), strict=True):
-                    file.write(some.tobytes())
-        n_repeated = 0
+                places = hashes[:, 0] % N_FILES
+                for place in np.unique(places):
+                    files[place].write(hashes[places == place].tobytes())
         for file in files:
             file.seek(0)
-            n_repeated += _repeated(np.frombuffer(file.read(), np.uint64).reshape(-1, 2))
-        return n_repeated
+            pairs = np.frombuffer(file.read(), np.uint64).reshape(-1, 2)
+            n_repeated += int((np.unique(pairs, axis=0, return_counts=True)[1] > 1).sum())
+    return n_repeated
 
 
 def _hashes(part: str) -> np.ndarray:
@@ -64,17 +62,12 @@ def _hashes(part: str) -> np.ndarray:
 def _read_hashes(part: str) -> np.ndarray:
     import polars as pl
 
-    hashes = [np.empty((0, len(_SEEDS)), np.uint64)]
+    hashes = [np.empty((0, 2), np.uint64)]
     with open_input(part) as stream:
         file = pq.ParquetFile(stream)
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=list(IDS))
             table.validate(full=True)  # polars panics at text that is none, in metadata, too
             keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
-            hashes.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in _SEEDS], axis=1))
+            hashes.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in (1, 2)], axis=1))
     return np.concatenate(hashes)
-
-
-def _repeated(pairs: np.ndarray) -> int:
-    """Count the distinct rows that occur more than once."""
-    return int((np.unique(pairs, axis=0, return_counts=True)[1] > 1).sum())

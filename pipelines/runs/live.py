@@ -3,8 +3,8 @@
 Two drivers in one folder would do the work twice, and `--fresh` deletes what the other one writes.
 On this machine a file lock, which ends with its process, keeps them apart. Drivers on other
 machines see each other by `progress.json`: while a run goes on it changes every few seconds, and
-only the clock of the one who watches counts. A driver that finds another one's id in it stops.
-The scores do not depend on any of this: a shard's file is the same whoever writes it.
+only the clock of the one who watches counts. A driver that finds another one's id in it stops. The
+scores do not depend on any of this: a shard's file is the same whoever writes it.
 
 The file is gone when the run has ended and `run.json` says the rest. One that is left behind tells
 of a driver that died. `assay status` reads it.
@@ -17,6 +17,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,18 +26,18 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from cluster import ShardReport, write_whole
+from cluster import write_whole
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.store import check_no_links, delete_file, is_url, join, read_whole
 from cluster.worker import node_name
-from pipelines.runs.history import HistoryWriter
-from pipelines.runs.manifest import PROGRESS_FILE, Manifest, delete_history
+from pipelines.runs.manifest import PROGRESS_FILE
 from pipelines.runs.progress import Pace, Progress
 
 LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0
 WATCH_S = 20.0
 """A driver whose `progress.json` does not change for so long is taken for dead."""
+KEPT_ERRORS = 5
 _LOOK_EVERY_S = 0.5
 
 logger = logging.getLogger(__name__)
@@ -51,14 +52,13 @@ class LockLost(RuntimeError):
 
 
 class LiveRun:
-    """Holds a folder while it is entered, and keeps `progress.json` and `history/` up to date.
+    """Holds a folder while it is entered, and keeps `progress.json` up to date.
 
     Raises FolderInUse on entering, if another driver holds it.
     """
 
     def __init__(self, out: str, on_wait: Callable[[str], None] = lambda _: None) -> None:
-        self._out = out
-        self._on_wait = on_wait
+        self._out, self._on_wait = out, on_wait
         self._path = join(out, PROGRESS_FILE)
         self._run = uuid4().hex
         self._file_lock: FileLock | None = None
@@ -66,11 +66,11 @@ class LiveRun:
         self._loss = ""
         self._left: bytes | None = None  # by a driver that did not end its run
         self._fingerprint = ""
-        self._history: HistoryWriter | None = None
         self._lock = threading.Lock()
         self._progress = Progress(stage="")
         self._pace = Pace()
         self._running: dict[int, tuple[str, float]] = {}
+        self._errors: deque[str] = deque(maxlen=KEPT_ERRORS)
         self._beats = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="progress", daemon=True)
@@ -94,16 +94,13 @@ class LiveRun:
                 write_whole(self._path, self._left)
             elif not self._loss:
                 delete_file(self._path)
-                if self._history is not None:
-                    delete_history(self._out)
         finally:
             self._release()
 
-    def begin(self, manifest: Manifest, progress: Progress) -> None:
+    def begin(self, fingerprint: str, progress: Progress) -> None:
         """Say which run goes on, once its `run.json` is written."""
         with self._lock:
-            self._fingerprint, self._progress = manifest.fingerprint, progress
-            self._history = HistoryWriter(self._out, manifest.fingerprint)
+            self._fingerprint, self._progress = fingerprint, progress
             self._pace.update(progress)
         self.write()
 
@@ -112,14 +109,14 @@ class LiveRun:
         with self._lock:
             self._running[index] = (node, time.time())
 
-    def reported(self, report: ShardReport, progress: Progress) -> None:
-        """Take note of a shard's report, and of how far the run is with it."""
+    def reported(self, index: int, error: str | None, progress: Progress) -> None:
+        """Take note of a shard's end, and of how far the run is with it."""
         with self._lock:
-            self._running.pop(report.index, None)
+            self._running.pop(index, None)
+            if error is not None:
+                self._errors.append(shard_error(index, error))
             self._progress = progress
             self._pace.update(progress)
-        if self._history is not None:
-            self._history.add(report)
 
     def check(self) -> None:
         """Raise `LockLost` if another driver has taken the folder over."""
@@ -142,6 +139,7 @@ class LiveRun:
                 "n_rows": self._progress.n_rows,
                 "n_done_rows": self._progress.n_done,
                 "n_failed_shards": self._progress.n_failed_shards,
+                "errors": list(self._errors),
                 "rows_per_s": self._pace.rows_per_s,
                 "seconds_left": self._pace.seconds_left(),
                 "running": [
@@ -153,21 +151,19 @@ class LiveRun:
 
     def _take(self) -> None:
         check_no_links(self._out, LOCK_FILE)
+        other = read_progress(self._out, is_checked=False)
         if not is_url(self._out):
             folder = Path(self._out)
-            while not folder.is_dir():
-                self._made.append(folder)
-                folder = folder.parent
-            Path(self._out).mkdir(parents=True, exist_ok=True)
-            self._file_lock = FileLock(Path(self._out, LOCK_FILE))
+            self._made = [one for one in (folder, *folder.parents) if not one.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / LOCK_FILE)
             try:
-                self._file_lock.acquire(timeout=0)
+                lock.acquire(timeout=0)
             except Timeout:
-                self._file_lock = None
-                raise _in_use(self._out, read_progress(self._out, is_checked=False)) from None
+                raise _in_use(self._out, other) from None
+            self._file_lock = lock
         with suppress(FileNotFoundError):
             self._left = read_whole(self._path)
-        other = read_progress(self._out, is_checked=False)
         is_here = other is not None and other["host"] == node_name()
         if other is None or (is_here and (self._file_lock or not is_running(other["pid"]))):
             return
@@ -193,8 +189,6 @@ class LiveRun:
                     self._loss = driver_of(now)
                     return
                 self.write()
-                if self._history is not None:
-                    self._history.write_if_due()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)
 
@@ -236,6 +230,11 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def shard_error(index: int, error: str) -> str:
+    """Say why a shard failed."""
+    return f"shard {index}: {error}"
 
 
 def driver_of(values: Mapping[str, Any]) -> str:

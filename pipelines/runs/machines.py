@@ -26,7 +26,6 @@ from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
-from sms.naming import counted
 
 if TYPE_CHECKING:
     from sms.encoders.devices import Machine
@@ -92,41 +91,25 @@ class Machines:
         n_workers, share = self.ray.workers, self.ray.gpus_per_worker
         if self.is_local:
             n_used = 1
-        elif n_workers is None or not share:
+        elif n_workers is None:
             n_used = self.n_gpus if share else 0
-        elif share > 1:
-            n_used = round(n_workers * share)
         else:
-            n_used = math.ceil(n_workers / int(1 / share + 1e-9))
+            n_used = math.ceil(n_workers * share - 1e-9)
         return max(0, self.n_gpus - n_used)
 
-    def warn_of_idle_gpus(self) -> None:
-        """Say which GPUs the run could use and does not, and what would change that."""
+    def warn_of_idle_units(self, *, may_use_bf16: bool) -> None:
+        """Say which GPUs, or units for bf16, the run could use and does not."""
         if n_idle := self.n_idle_gpus:
+            remedy = "add `--workers auto`, which gives each a worker"
+            if not (self.is_local or self.ray.gpus_per_worker):
+                remedy = "leave out `--gpus-per-worker 0` to use them"
+            logger.warning("GPUs that stay idle: %d of %d; %s", n_idle, self.n_gpus, remedy)
+        runs_here = self.ray.address is None and n_idle == self.n_gpus
+        if may_use_bf16 and runs_here and "amx_bf16" in processor_kind():
             logger.warning(
-                "%d of %s %s idle; %s",
-                n_idle,
-                counted(self.n_gpus, "GPU"),
-                "stays" if n_idle == 1 else "stay",
-                "add `--workers auto`, which gives each a worker"
-                if self.is_local or self.ray.gpus_per_worker
-                else "leave out `--gpus-per-worker 0` to use them",
-            )
-
-    def found(self, *, may_use_bf16: bool) -> str:
-        """Say in a line with what the run computes; nothing of the nodes of a cluster."""
-        if self.ray.address is not None:
-            return ""
-        text = f"Found: {counted(_available_threads(), 'core')}"
-        if may_use_bf16 and self.settings.device != "cpu":
-            text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
-        runs_on_cores = self.n_idle_gpus == self.n_gpus
-        if may_use_bf16 and runs_on_cores and "amx_bf16" in processor_kind():
-            text += (
-                '; this processor has AMX: `precision = "bf16"` in the `--config` file makes '
+                'this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
                 "encoders about three times as fast"
             )
-        return text
 
     @property
     def uses_ray(self) -> bool:
@@ -202,22 +185,18 @@ class Machines:
         versions: Mapping[str, str],
         started: Workers | None,
     ) -> None:
-        """Score shards, and tell of each.
-
-        `started` are the processes of this machine that have been started already.
-        """
+        """Score shards, and tell of each; `started` are worker processes that run already."""
+        work = (shards, make_scorer)
         if self.is_local:
             job = replace(job, threads=self.driver_threads)
-            run_local(shards, make_scorer, job, on_report, on_start=on_start)
+            run_local(*work, job, on_report, on_start=on_start)
         elif self.is_on_ray:
             options = replace(self.ray, versions=versions)
-            run_ray(shards, make_scorer, job, on_report, on_start=on_start, options=options)
+            run_ray(*work, job, on_report, on_start=on_start, options=options)
         else:
+            job = replace(job, threads=self.worker_threads)
             run_processes(
-                shards,
-                make_scorer,
-                replace(job, threads=self.worker_threads),
-                on_report,
+                *(*work, job, on_report),
                 on_start=on_start,
                 n_workers=self.n_workers,
                 started=started,

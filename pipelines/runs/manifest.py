@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,23 +29,10 @@ RUN_FILE = "run.json"
 SUCCESS_FILE = "_SUCCESS"
 PROGRESS_FILE = "progress.json"
 """What a run is doing; there while it goes on, and after its driver has died."""
-HISTORY_FOLDER = "history"
-"""What became of the shards since `run.json` was written."""
 PAGE_FILE = "scores.html"
 """The result of a run, for people."""
 EXPLAIN_FOLDER = "explain"
 """Beside `scores.html` or a report: pages of single scores, which it links to."""
-OWN_NAMES = (
-    RUN_FILE,
-    PAGE_FILE,
-    EXPLAIN_FOLDER,
-    SUCCESS_FILE,
-    PROGRESS_FILE,
-    HISTORY_FOLDER,
-    SCORES_FOLDER,
-    ERRORS_FOLDER,
-    COPIES_FOLDER,
-)
 LIBRARIES = (
     "numpy",
     "torch",
@@ -70,14 +57,13 @@ _OWN_FILES = {
     SCORES_FOLDER: _PART,
     ERRORS_FOLDER: _PART,
     COPIES_FOLDER: re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?"),
-    HISTORY_FOLDER: re.compile(r".*\.json"),
 }
 """What the files of a run are called, by folder."""
+OWN_NAMES = (RUN_FILE, PAGE_FILE, SUCCESS_FILE, PROGRESS_FILE, *_OWN_FILES)
 _FORMAT = 5
 _DEPENDED_ON = ("configuration", "signatures", "encoders", "versions")
 """What scores depend on in addition to the inputs."""
-_SHOWN_LENGTH = 60
-_ABSENT = object()
+_ABSENT: Any = "absent"  # told from such a text by identity
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for `cached_property`
@@ -102,36 +88,29 @@ class Manifest:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that the scores depend on, in `run.json` but for what follows from it."""
+        lines = [
+            f"{name} {json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)}"
+            for name in _DEPENDED_ON
+        ]
+        lines += [_dumped(file.to_json()) for file in self.inputs]
         digest = hashlib.sha256()
-        for name in _DEPENDED_ON:
-            text = json.dumps(getattr(self, name), sort_keys=True, ensure_ascii=False)
-            digest.update(f"{name} {text}\n".encode("utf-8", "surrogateescape"))
-        for line in self._input_lines():
+        for line in lines:
             digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
     def text(self) -> str:
-        """Return the content of `run.json`: JSON, with a line for each input file and shard."""
-        shown = {
-            "format": _dumped(_FORMAT),
-            "fingerprint": _dumped(self.fingerprint),
-            **{name: _dumped(getattr(self, name)) for name in (*_DEPENDED_ON, "base")},
-            "inputs": _listed(self._input_lines(), " "),
-            "shards": _listed(self._shard_lines(), " "),
-        }
-        results = {
-            name: _listed(map(_dumped, value), "  ") if isinstance(value, list) else _dumped(value)
-            for name, value in self.result.items()
-        }
-        shown["result"] = _listed(_entries(results), " ", "{}")
-        return f"{_listed(_entries(shown), '', '{}')}\n"
-
-    def _input_lines(self) -> Iterator[str]:
-        return (_dumped(file.to_json()) for file in self.inputs)
-
-    def _shard_lines(self) -> Iterator[str]:
+        """Return the content of `run.json`: JSON, with a line for each key."""
         numbers = {file.path: number for number, file in enumerate(self.inputs)}
-        return (_dumped(shard.to_json(numbers)) for shard in self.shards)
+        values = {
+            "format": _FORMAT,
+            "fingerprint": self.fingerprint,
+            **{name: getattr(self, name) for name in (*_DEPENDED_ON, "base")},
+            "inputs": [file.to_json() for file in self.inputs],
+            "shards": [shard.to_json(numbers) for shard in self.shards],
+            "result": self.result,
+        }
+        lines = [f"{_dumped(name)}: {_dumped(value)}" for name, value in values.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Manifest:
@@ -179,25 +158,20 @@ def read_manifest(out: str) -> Manifest | None:
     return Manifest.from_json(values)
 
 
-def write_success(out: str, parts: Iterable[str]) -> None:
-    """Say that a run is complete; the file lists the scores files that count."""
-    write_whole(join(out, SUCCESS_FILE), "".join(f"{part}\n" for part in parts).encode())
-
-
 def differences(old: Manifest, new: Manifest) -> list[str]:
     """Say what makes two fingerprints differ, one short phrase each; none if nothing does."""
     texts = [
         f"`{name}` was {_shown(was)} and is {_shown(now)}"
         for name, was, now in _changed(old.configuration, new.configuration)
     ]
-    signed = [
-        (f"`{name}` would now be computed in another way", was, now)
+    computed = {
+        f"`{name}` would now be computed in another way": (was, now)
         for name, was, now in _changed(old.signatures, new.signatures)
-    ]
+    }
     if len(texts) < 2:
         texts += [
             text
-            for text, was, now in signed
+            for text, (was, now) in computed.items()
             if _ABSENT not in (was, now) and without_content(was) != without_content(now)
         ][:1]
     texts += [
@@ -206,15 +180,14 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         if _ABSENT not in (was, now)
     ]
     texts += [
-        f"{name} was {_plain(was)} and is {_plain(now)}"
-        for name, was, now in _changed(old.versions, new.versions)
+        f"{name} was {was} and is {now}" for name, was, now in _changed(old.versions, new.versions)
     ]
     texts += [
         f"input file {'added' if was is _ABSENT else 'removed' if now is _ABSENT else 'changed'}: "
         f"{path}"
         for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
     ]
-    return texts or [text for text, *_ in signed]
+    return texts or list(computed)
 
 
 def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
@@ -230,12 +203,6 @@ def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
         and old.versions == new.versions
         and _by_path(old.inputs) == _by_path(new.inputs)
     )
-
-
-def metrics_beyond_base(manifest: Manifest) -> list[str]:
-    """Return the metrics of a run that are added to those of its base."""
-    metrics = manifest.configuration["metrics"]
-    return [name for name in metrics if name not in manifest.base["metrics"]]
 
 
 def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
@@ -271,36 +238,21 @@ def delete_other_files(out: str, fingerprint: str, parts: Collection[str]) -> No
     _delete_in(out, SCORES_FOLDER, lambda name: name not in parts)
     _delete_in(out, ERRORS_FOLDER, lambda name: mine not in name or name.endswith(".partial"))
     _delete_in(out, COPIES_FOLDER)
-
-
-def delete_history(out: str) -> None:
-    """Delete the files of `history/`, once `run.json` says what they say."""
-    _delete_in(out, HISTORY_FOLDER)
+    if not is_url(out):
+        with suppress(OSError):  # not there, or something else is in it
+            os.rmdir(join(out, COPIES_FOLDER))
 
 
 def _delete_in(out: str, folder: str, is_old: Callable[[str], bool] = lambda _name: True) -> None:
-    """Delete old files of ours in a folder of a run; an emptied folder of passing files, too."""
+    """Delete old files of ours in a folder of a run."""
     inside = join(out, folder)
     for name in list_names(inside):
         if _OWN_FILES[folder].fullmatch(name) and is_old(name):
             delete_file(join(inside, name))
-    if folder in (COPIES_FOLDER, HISTORY_FOLDER) and not is_url(out):
-        with suppress(OSError):  # not there, or something else is in it
-            os.rmdir(inside)
 
 
 def _dumped(value: Any) -> str:  # noqa: ANN401  (any JSON)
     return json.dumps(value, ensure_ascii=False)  # `indent` would make it twenty times as slow
-
-
-def _entries(values: Mapping[str, str]) -> Iterable[str]:
-    return (f"{_dumped(name)}: {text}" for name, text in values.items())
-
-
-def _listed(items: Iterable[str], indent: str, brackets: str = "[]") -> str:
-    """Put what is JSON already into a list or an object, each on a line of its own."""
-    inside = f",\n{indent} ".join(items)
-    return f"{brackets[0]}\n{indent} {inside}\n{indent}{brackets[1]}" if inside else brackets
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
@@ -314,12 +266,6 @@ def _by_path(files: Sequence[InputFile]) -> dict[str, tuple[int, str]]:
     return {file.path: (file.size, file.content) for file in files}
 
 
-def _plain(value: Any) -> str:  # noqa: ANN401  (any JSON)
-    return "absent" if value is _ABSENT else str(value)
-
-
 def _shown(value: Any) -> str:  # noqa: ANN401  (any JSON)
-    if value is _ABSENT:
-        return "absent"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"
+    text = "absent" if value is _ABSENT else _dumped(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -34,8 +34,6 @@ class Progress:
     n_failed_shards: int = 0
     unit: str = "rows"
     """What is counted as rows."""
-    note: str = ""
-    """With what it is done, in one line for people, who are told once."""
 
 
 class Pace:
@@ -79,49 +77,69 @@ class Pace:
 
 
 @contextmanager
-def show_progress(stream: TextIO, *, is_terminal: bool) -> Iterator[Callable[[Progress], None]]:
-    """Show progress on a stream while the block runs; yields what to call with each news."""
+def show_progress(
+    stream: TextIO, *, is_terminal: bool, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[Progress], None]]:
+    """Show progress on a stream while the block runs; yields what to call with each news.
+
+    The first line comes once rows are done, so that an early error is alone.
+    """
     if is_terminal:
         with _bar(stream) as show:
             yield show
         return
-    lines = Lines(stream)
-    yield lines.show
-    lines.end()
+    pace = Pace(clock)
+    latest: Progress | None = None
+    written: Progress | None = None
+    written_at = clock()
+
+    def write(progress: Progress) -> None:
+        nonlocal written, written_at
+        stream.write(f"{describe(progress, pace)}\n")
+        stream.flush()
+        written, written_at = progress, clock()
+
+    def show_line(progress: Progress) -> None:
+        nonlocal latest
+        if progress.n_rows:
+            pace.update(progress)
+            if latest is not None and clock() - written_at >= LINE_EVERY_S:
+                write(progress)
+            latest = progress
+
+    yield show_line
+    if latest is not None and latest != written:
+        write(latest)
 
 
-class Lines:
-    """Writes a line now and then; the first once rows are done, so that an early error is alone."""
+@contextmanager
+def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.progress import Progress as Bar
+    from rich.text import Text
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
-        self._clock = clock
-        self._pace = Pace(clock)
-        self._shown: Progress | None = None
-        self._latest: Progress | None = None
-        self._shown_at = clock()
+    pace = Pace()
+    latest = Progress(stage="")
 
-    def show(self, progress: Progress) -> None:
-        """Write a line if the last one is some seconds old."""
-        if not progress.n_rows:
-            return
-        self._pace.update(progress)
-        is_news = self._latest is not None
-        self._latest = progress
-        if is_news and self._clock() - self._shown_at >= LINE_EVERY_S:
-            self._write(progress)
+    class HowFar(ProgressColumn):
+        def render(self, task: Task) -> Text:  # the time left runs down between news
+            return Text(describe(latest, pace) if latest.n_rows else "")
 
-    def end(self) -> None:
-        """Write how it ended, if that has not been said."""
-        if self._latest is not None and self._latest != self._shown:
-            self._write(self._latest)
+    console = Console(file=stream, stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), HowFar())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
 
-    def _write(self, progress: Progress) -> None:
-        if self._shown is None and progress.note:
-            self._stream.write(f"{progress.note}\n")
-        self._stream.write(f"{describe(progress, self._pace)}\n")
-        self._stream.flush()
-        self._shown, self._shown_at = progress, self._clock()
+        def show(progress: Progress) -> None:
+            nonlocal latest
+            bar.update(task, description=progress.stage)
+            if progress.n_rows:
+                pace.update(progress)
+                latest = progress
+                bar.update(task, total=progress.n_rows, completed=progress.n_done)
+
+        yield show
 
 
 def describe(progress: Progress, pace: Pace) -> str:
@@ -163,35 +181,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-
-
-@contextmanager
-def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    pace = Pace()
-    latest = Progress(stage="")
-
-    class HowFar(ProgressColumn):
-        def render(self, task: Task) -> Text:  # the time left runs down between news
-            return Text(describe(latest, pace) if latest.n_rows else "")
-
-    console = Console(file=stream, stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), HowFar())
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(progress: Progress) -> None:
-            nonlocal latest
-            bar.update(task, description=progress.stage)
-            if progress.n_rows:
-                if progress.note != latest.note:
-                    console.print(progress.note, highlight=False, markup=False)
-                pace.update(progress)
-                latest = progress
-                bar.update(task, total=progress.n_rows, completed=progress.n_done)
-
-        yield show

@@ -1,16 +1,25 @@
-"""The result of a run of `assay score`."""
+"""The end of a run of `assay score`: what came of it, and the files that a complete run has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.store import join, read_whole
-from pipelines.runs.manifest import SUCCESS_FILE
+from cluster.merging import is_large, merge_parts
+from cluster.parts import SCORES_FOLDER
+from cluster.scores_files import committed_parts, is_merged
+from cluster.store import base_name, delete_file, join, read_whole, write_whole
+from pipelines.runs.corpus import check_unchanged
+from pipelines.runs.duplicate_keys import count_duplicate_keys
+from pipelines.runs.history import History
+from pipelines.runs.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
+from pipelines.runs.progress import Progress
 from sms.naming import ABOUT_ROWS, is_precision_or_recall
 
 if TYPE_CHECKING:
@@ -31,11 +40,11 @@ class ScoreRun:
     n_earlier_rows: int
     """Rows an earlier run had scored."""
     n_with_status: int
-    """Rows among `n_rows` that lack a score, or whose score comes with a remark."""
+    """Those that lack a score, or whose score comes with a remark."""
     statuses: Mapping[str, int]
     """Rows by status."""
     n_duplicate_keys: int
-    """Pairs of document_id and system_id that more than one row has."""
+    """Pairs of document_id and system_id that more than one row has; all their rows are scored."""
     means: Mapping[str, Mapping[str, float]]
     """By system, then by column; NaN where a system has no score."""
     metrics: Sequence[str]
@@ -110,3 +119,79 @@ class RunInterrupted(KeyboardInterrupt):
         super().__init__(f"{n_committed} of {n_shards} shards are committed")
         self.n_committed = n_committed
         self.n_shards = n_shards
+
+
+def close(
+    out: str,
+    manifest: Manifest,
+    history: History,
+    before: tuple[int, int],
+    tell: Callable[[Progress], None],
+    *,
+    started: float,
+    is_strict: bool,
+) -> ScoreRun:
+    """Sum up what became of all shards, and write `_SUCCESS` if nothing is missing.
+
+    `before` are the rows and the shards that were scored before this run, which has `started` then.
+    """
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    there = dict.fromkeys(part for index, part in parts.items() if index not in history.errors)
+    run = ScoreRun(
+        out=out,
+        scores=join(out, SCORES_FOLDER),
+        n_rows=history.n_rows,
+        n_planned_rows=sum(shard.n_rows for shard in manifest.shards),
+        n_earlier_rows=before[0],
+        n_with_status=history.statuses.total(),
+        statuses=dict(sorted(history.statuses.items())),
+        n_duplicate_keys=count_duplicate_keys(list(there)),
+        means=history.sums.means(),
+        metrics=tuple(manifest.configuration["metrics"]),
+        signatures=manifest.signatures,
+        counters=dict(history.counters),
+        n_shards=len(manifest.shards),
+        n_new_shards=history.n_done - before[1],
+        failed_shards=dict(sorted(history.errors.items())),
+        seconds=time.monotonic() - started,
+        is_strict=is_strict,
+    )
+    told = ("n_rows", "n_with_status", "statuses", "n_duplicate_keys", "counters")
+    means = {
+        system: {name: None if math.isnan(mean) else mean for name, mean in by_column.items()}
+        for system, by_column in run.means.items()
+    }
+    result = {**{name: getattr(run, name) for name in told}, "means": means, **history.to_json()}
+    base = manifest.base if run.failed_shards else {}
+    write_manifest(out, replace(manifest, result=result, base=base))
+    if run.is_complete:
+        _succeed(manifest, run, history, parts, tell)
+    return run
+
+
+def _succeed(
+    manifest: Manifest,
+    run: ScoreRun,
+    history: History,
+    parts: Mapping[int, str],
+    tell: Callable[[Progress], None],
+) -> None:
+    """Check that nothing is missing, merge the files of a large run, and write `_SUCCESS`."""
+    out, fingerprint = run.out, manifest.fingerprint
+    if run.n_new_shards:
+        check_unchanged(manifest)
+    if run.n_rows != run.n_planned_rows or len(parts) != run.n_shards:
+        raise RuntimeError(
+            f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
+            f"{run.n_rows} in {len(parts)}; was something deleted meanwhile?"
+        )
+    sizes = {record["index"]: record["n_bytes"] for record in history.records()}
+    if is_large(sizes) and not all(map(is_merged, parts.values())):
+        tell(Progress(stage="merging the scores files"))
+        delete_file(join(out, SUCCESS_FILE))  # it lists files that are about to go
+        merge_parts(out, fingerprint, parts, sizes)
+        parts = committed_parts(out, manifest.shards, fingerprint)
+    names = list(dict.fromkeys(map(base_name, parts.values())))
+    lines = "".join(f"{SCORES_FOLDER}/{name}\n" for name in names)
+    write_whole(join(out, SUCCESS_FILE), lines.encode())
+    delete_other_files(out, fingerprint, names)

@@ -3,7 +3,6 @@
     encoders = "minilm"
     encoders = ["minilm", "news=glove:vectors.txt,pooling=max"]
     encoders = {"news": "glove:vectors.txt,pooling=max"}
-    encoders = {"news": {"kind": "glove", "path": "vectors.txt", "pooling": "max"}}
 
 The first is the default of a run.
 """
@@ -13,9 +12,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-from sms.naming import nearest
 
 _ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
 _AFTER_KIND = re.compile(r"[:,]")
@@ -24,55 +20,34 @@ _AFTER_KIND = re.compile(r"[:,]")
 def encoders_of(given: object) -> dict[str, str]:
     """Return alias to specification; without an alias an encoder is called by its kind.
 
-    Raises ValueError if two have the same alias, or a table is wrong: a key is unknown (naming the
-    nearest), a value of the wrong type, or the encoder it describes is.
+    Raises ValueError if two have the same alias, or one is not a text.
 
     Examples
     --------
     >>> encoders_of(["minilm", "news=glove:v.txt,pooling=max"])
     {'minilm': 'minilm', 'news': 'glove:v.txt,pooling=max'}
     """
+    pairs: Iterable[tuple[object, object]]
     if isinstance(given, Mapping):
-        return {
-            str(alias): value if isinstance(value, str) else _spec_of_table(alias, value)
-            for alias, value in given.items()
-        }
+        pairs = given.items()
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        pairs = [(None, given)]
+    else:
+        pairs = ((None, spec) for spec in given)
     specs: dict[str, str] = {}
-    for text in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
-        if not isinstance(text, str):
-            raise ValueError(f"`encoders` must be texts or tables [encoders.ALIAS], got {text!r}")
-        named = _ALIAS.fullmatch(text)
-        alias, spec = named.groups() if named else (_AFTER_KIND.split(text, maxsplit=1)[0], text)
+    for alias, spec in pairs:
+        if not isinstance(spec, str):
+            raise ValueError(
+                "`encoders` must be texts such as `glove:PATH,pooling=max`, or a table with one "
+                f"for each alias, got {spec!r}"
+            )
+        if alias is None:
+            named = _ALIAS.fullmatch(spec)
+            alias, spec = named.groups() if named else (_AFTER_KIND.split(spec)[0], spec)
         if alias in specs:
             raise ValueError(
                 f"two encoders are called `{alias}`; rename one of them: "
                 f"--encoder {shlex.quote(f'ALIAS={spec}')}"
             )
-        specs[alias] = spec
+        specs[str(alias)] = spec
     return specs
-
-
-def _spec_of_table(alias: str, table: object) -> str:
-    from sms.encoders.registry import EncoderSpec, find_kind
-
-    name = f"[encoders.{alias}]"
-    if not isinstance(table, Mapping):
-        raise ValueError(f"`{name}` must be a specification, or a table with `kind`, got {table!r}")
-    if "kind" not in table:
-        raise ValueError(f"`{name}` must say which `kind` of encoder it is; see `assay encoders`")
-    kind = find_kind(_text(name, "kind", table["kind"]))
-    known = ["kind", *(["path"] if kind.path else []), *(option.name for option in kind.options)]
-    for key in table:
-        if key not in known:
-            raise ValueError(f"unknown key `{key}` in `{name}`; {nearest(key, known)}")
-    values = {key: _text(name, key, value) for key, value in table.items()}
-    del values["kind"]
-    return str(EncoderSpec(kind, values.pop("path", ""), values))
-
-
-def _text(name: str, key: str, value: Any) -> str:  # noqa: ANN401  (any TOML)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise ValueError(f"`{key}` of `{name}` must be text or a whole number, got {value!r}")

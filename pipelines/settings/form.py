@@ -1,19 +1,8 @@
 """How settings are written, checked and described: once, for the command, its TOML file and Python.
 
-A verb's settings are a frozen dataclass in a file of this package, so that its defaults, its
-choices and its help stand in one place:
-
-    @dataclass(frozen=True, kw_only=True)
-    class ScoreSettings(Settings):
-        out: Annotated[AnyPath, "DIR"]
-        \"\"\"Write the scores to this folder or URL.\"\"\"
-        preset: Literal["default", "clark2019"] = "default"
-        \"\"\"Treat texts by our rules, or as the released code does.\"\"\"
-        rows_per_shard: Annotated[int | None, "rare"] = None
-        \"\"\"Rows of one scores file.\"\"\"
-
-The text under a field is its help, a sentence that stands alone; a field without a default must
-be given. Its type says what may be given, and how that is written on the command line:
+A verb's settings are a frozen dataclass in a file of this package, such as `ScoreSettings`. The
+text under a field is its help, a sentence that stands alone; a field without a default must be
+given. Its type says what may be given, and how that is written on the command line:
 
     bool                       --fresh; of a default that is not False --control/--no-control
     int, float, str, AnyPath   --limit 5
@@ -21,6 +10,7 @@ be given. Its type says what may be given, and how that is written on the comman
     int | Literal["auto"]      --workers 5, --workers auto
     Sequence[str] (or int)     --metrics sms,wms or repeated; in Python and TOML a list or a text
     Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
+                               (an item with a comma stands in quotation marks, as in CSV)
     X | None                   the same, and None is what the help says
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
@@ -39,10 +29,12 @@ import csv
 import dataclasses
 import inspect
 import os
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass
-from functools import cache, wraps
+from functools import wraps
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
@@ -68,6 +60,7 @@ from sms.naming import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PLACES = re.compile(r"(typing|collections\.abc|os)\.")
 WORDS = ("rare", "python", "encoders", "models")
 """What may be said of a field besides its METAVAR and its option."""
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
@@ -155,21 +148,42 @@ class Setting:
         Raises ValueError if it is to be a list and names nothing, such as `,`: whoever means the
         default leaves the option out.
         """
+        if self.form == "one":
+            return self._number(text)
+        if not (items := _items(text)):
+            raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
         if self.form == "list":
-            if not (items := items_of(text)):
-                raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
             return tuple(map(self._number, items))
-        if self.form == "table":
-            return pairs_of(text, self.option)
-        return self._number(text)
+        pairs = [item.partition("=") for item in items]
+        if wrong := ["".join(pair) for pair in pairs if not all(pair)]:
+            raise ValueError(
+                f"`{self.option}` must be written OURS=THEIRS, got `{wrong[0]}`; for example "
+                f"{self.option} candidate=summary, and {self.option} '\"candidate=short, final\"' "
+                "where a name has a comma"
+            )
+        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
     def _number(self, text: str) -> Any:  # noqa: ANN401
         if self.kind in (int, float) and text not in self.choices:
-            try:
+            with suppress(ValueError):  # it stays a text, which `checked` refuses
                 return self.kind(text)
-            except ValueError:
-                return text  # which `checked` refuses
         return text
+
+
+def _items(text: str) -> list[str]:
+    try:
+        (items,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError) as error:
+        raise ValueError(
+            "items of a list must be separated by commas, and an item that contains a comma must "
+            f"be in quotation marks, got `{text}` ({error})"
+        ) from error
+    return [item.strip() for item in items if item.strip()]
+
+
+def _quoted(item: str) -> str:
+    """Write an item so that `_items` returns it whole."""
+    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
 def shown(value: object) -> str:
@@ -178,21 +192,23 @@ def shown(value: object) -> str:
     return text if len(text) < 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
+_known: dict[type, tuple[Setting, ...]] = {}
+
+
 def settings_of(settings: type) -> tuple[Setting, ...]:
     """Describe the fields of a settings class, its own before those of its bases."""
-    return _settings_of(settings)
-
-
-@cache
-def _settings_of(settings: Any) -> tuple[Setting, ...]:  # noqa: ANN401  (a class, unknown to mypy)
-    hints = get_type_hints(settings, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(settings)}
-    helps: dict[str, str] = {}
-    for base in settings.__mro__:
-        texts = _texts_under_fields(base) if dataclasses.is_dataclass(base) else {}
-        own = (name for name in inspect.get_annotations(base) if name in fields)
-        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
-    return tuple(_described(fields[name], hints[name], text) for name, text in helps.items())
+    if settings not in _known:
+        hints = get_type_hints(settings, include_extras=True)
+        fields = {field.name: field for field in dataclasses.fields(settings)}
+        helps: dict[str, str] = {}
+        for base in (base for base in settings.__mro__ if dataclasses.is_dataclass(base)):
+            texts = _texts_under_fields(base)
+            own = (name for name in base.__annotations__ if name in fields)
+            helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+        _known[settings] = tuple(
+            _described(fields[name], hints[name], helps[name]) for name in helps
+        )
+    return _known[settings]
 
 
 def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
@@ -203,24 +219,25 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     if not text or any(mark.islower() for mark in metavars):
         raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
     parts = _parts(annotation)
+    may_be_none = types.NoneType in parts
     forms = [_FORMS[get_origin(part)] for part in parts if get_origin(part) in _FORMS]
     form: _Form = "object" if Any in parts else forms[0] if forms else "one"
     if form in ("list", "table"):
         parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
-    choices = [choice for p in parts if get_origin(p) is Literal for choice in get_args(p)]
+    choices = tuple(choice for p in parts if get_origin(p) is Literal for choice in get_args(p))
     kind = next((kind for kind in _KINDS if kind in parts), None)
-    shown = "|".join([*choices, *(["N"] if choices and kind in (int, float) else [])])
     plain = {int: "N", float: "X", str: "TEXT"}.get(kind or str, "")
-    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, shown or plain)
-    default = field.default
+    if choices:
+        plain = "|".join([*choices, *(["N"] if kind in (int, float) else [])])
+    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, plain)
     return Setting(
         name=field.name,
         annotation=annotation,
         kind=kind,
         form=form,
-        choices=tuple(choices),
-        may_be_none=types.NoneType in _parts(annotation),
-        default=field.default_factory() if field.default_factory is not MISSING else default,
+        choices=choices,
+        may_be_none=may_be_none,
+        default=field.default,
         help=" ".join(text.split()),
         metavar=metavars[0] if metavars else plain,
         option=spelled[0] if spelled else f"--{field.name.replace('_', '-')}",
@@ -249,58 +266,13 @@ def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
     return texts
 
 
-class _Items(csv.excel):
-    skipinitialspace = True
-    strict = True
-
-
-def items_of(text: str) -> list[str]:
-    """Read a list separated by commas; an item that has one stands in quotation marks, as in CSV.
-
-    Examples
-    --------
-    >>> items_of('rougeL, "clear, short"')
-    ['rougeL', 'clear, short']
-    """
-    try:
-        items = [item.strip() for row in csv.reader([text], _Items) for item in row]
-    except csv.Error as error:
-        raise ValueError(
-            "items of a list must be separated by commas, and an item that contains a comma must "
-            f"be in quotation marks, got `{text}` ({error})"
-        ) from error
-    return [item for item in items if item]
-
-
-def pairs_of(text: str, option: str = "--columns") -> dict[str, str]:
-    """Read `OURS=THEIRS`, several separated by commas.
-
-    Examples
-    --------
-    >>> pairs_of('candidate=summary, "source=a, b"')
-    {'candidate': 'summary', 'source': 'a, b'}
-    """
-    names: dict[str, str] = {}
-    for item in items_of(text):
-        ours, equals, theirs = item.partition("=")
-        if not (ours and equals and theirs):
-            raise ValueError(
-                f"`{option}` must be written OURS=THEIRS, got `{item}`; for example "
-                f"{option} candidate=summary, and {option} '\"candidate=short, final\"' where a "
-                "name has a comma"
-            )
-        names[ours.strip()] = theirs.strip()
-    return names
-
-
 def as_options(settings: Settings) -> list[str]:
     """Write settings as a command line does; those that are defaults are left out."""
     words = []
     for setting in settings_of(type(settings)):
         value = getattr(settings, setting.name)
-        if value is None or "python" in setting.words:
-            continue
-        if setting.default is not MISSING and value == setting.checked(setting.default):
+        is_default = setting.default is not MISSING and value == setting.checked(setting.default)
+        if value is None or is_default or "python" in setting.words:
             continue
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
@@ -312,11 +284,6 @@ def as_options(settings: Settings) -> list[str]:
         else:
             words += [setting.option, str(value)]
     return words
-
-
-def _quoted(item: str) -> str:
-    """Write an item so that `items_of` returns it whole."""
-    return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
 class _Decorator(Protocol[P]):
@@ -339,25 +306,25 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         *data, _ = signature.parameters.values()
-        known = _settings_of(settings)
+        known = settings_of(settings)  # type: ignore[arg-type]
         fields = inspect.signature(settings).parameters
         named = [fields[one.name].replace(annotation=one.annotation) for one in known]
         signature = signature.replace(parameters=[*data, *named])
 
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
-            for name in given:
-                if name not in signature.parameters:
-                    hint = nearest(name, signature.parameters)
-                    if name.endswith("_id") and "columns" in signature.parameters:
-                        hint = f"name that column with `columns={{'{name}': NAME}}`"
-                    raise TypeError(f"{function.__name__}() has no argument `{name}`; {hint}")
+            if unknown := [name for name in given if name not in signature.parameters]:
+                hint = nearest(unknown[0], signature.parameters)
+                raise TypeError(f"{function.__name__}() has no argument `{unknown[0]}`; {hint}")
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        texts = "\n".join(f"{one.name} : {_written(one)}\n    {one.help}" for one in known)
+        kinds = {one.name: inspect.formatannotation(one.annotation) for one in known}
+        texts = "\n".join(
+            f"{one.name} : {_PLACES.sub('', kinds[one.name])}\n    {one.help}" for one in known
+        )
         call.__doc__ = f"{inspect.getdoc(function) or ''}\n\nParameters\n----------\n{texts}"
         return call
 
@@ -381,16 +348,3 @@ def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
     raise TypeError(
         f"`{parameter.name}` must be a name or a path{several}, got {shown(given)}{remedy}"
     )
-
-
-def _written(setting: Setting) -> str:
-    """Say what may be given, for a docstring."""
-    kinds = {"list": "sequence of ", "table": "mapping of str to "}.get(setting.form, "")
-    kind = setting.kind.__name__ if setting.kind else ""
-    choices = f"{{{', '.join(map(repr, setting.choices))}}}" if setting.choices else ""
-    if "models" in setting.words:
-        return "mapping, optional"
-    if setting.form == "object":
-        return "callable, optional" if setting.name.startswith("on_") else "object, optional"
-    plain = " or ".join(filter(None, [f"{kinds}{kind}" if kind else "", choices]))
-    return f"{plain}, optional" if setting.may_be_none else plain

@@ -23,8 +23,7 @@ class ScoreSettings(Settings):
         Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
     ] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
-    the default. An encoder given here replaces the table [encoders.ALIAS] of the configuration
-    file that has the same alias."""
+    the default."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
     """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
     `path` and more."""

@@ -13,7 +13,6 @@ import pytest
 
 from tests.fuzzing.cases import Case, make
 from tests.fuzzing.laws import check_rows, check_said, run_captured
-from tests.fuzzing.sound import score, sound_lines
 
 N_BLOCKS, N_EACH = 125, 80  # 10,000 inputs
 BLOCKS = [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, N_BLOCKS))]
@@ -51,17 +50,6 @@ def test_corrupt_inputs_end_in_a_status_or_one_line(block, tmp_path, vectors, be
             raise
         shutil.rmtree(folder)
     assert statuses >= {0, 2}
-
-
-@pytest.mark.parametrize("corpora", ['"other.jsonl"', "{}", "[1]"])
-def test_corpora_in_a_file_and_on_the_line(corpora, tmp_path, vectors):
-    data, sound = sound_lines(2)
-    (tmp_path / "corpus.jsonl").write_bytes(data)
-    (tmp_path / "run.toml").write_text(f"corpora = {corpora}", encoding="utf-8")
-    options = {"encoder": f"glove:{vectors}", "config": tmp_path / "run.toml"}
-    arguments = score(tmp_path / "corpus.jsonl", out=tmp_path / "out", **options)
-    case = Case(arguments=arguments, out=tmp_path / "out", n_rows=2, sound=sound)
-    assert check(case, vectors) == (0 if "other" in corpora else 2)
 
 
 @pytest.mark.parametrize(

@@ -68,25 +68,34 @@ def at_once(score, tmp_path):
     return score(tmp_path / "whole", ALL), table_of(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("first", [["length"], ["rougeL", "novelty"], ["wms@tiny", "length"]])
-def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first):
-    out = tmp_path / "out"
+@pytest.mark.parametrize("first", [["length"], ["rougeL", "novelty"]])
+def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first, monkeypatch):
+    """And nothing that is there is computed again."""
+    out, computed = tmp_path / "out", set()
+
+    class Watched(SummaryScorer):
+        def compare(self, batch):
+            computed.update(self.score_fields)
+            return super().compare(batch)
+
     score(out, first, rows_per_shard=4)
-    if "wms@tiny" in first:  # its coverage is that of references alone
-        with pytest.raises(ValueError, match="`coverage@tiny` would now be computed in another"):
-            score(out, ALL, rows_per_shard=None)
-        return
+    monkeypatch.setattr(MODULE, "SummaryScorer", Watched)
     done = score(out, ALL, rows_per_shard=None)  # goes on with shards of the same size
+    assert not computed & {*first}
     assert table_of(out).equals(at_once[1])
     assert done.means == at_once[0].means
     assert done.statuses == at_once[0].statuses
     assert done.signatures == at_once[0].signatures
-    assert files_of(out) == {
-        *("run.json", "_SUCCESS"),
-        *{name for name in files_of(out) if read_manifest(str(out)).fingerprint[:12] in name},
-    }
+    mark = read_manifest(str(out)).fingerprint[:12]
+    assert files_of(out) == {"run.json", "_SUCCESS", *(n for n in files_of(out) if mark in n)}
     assert score(out, ALL, rows_per_shard=None).n_new_shards == 0
     assert find_scores(out).signatures == done.signatures
+
+
+def test_coverage_of_references_alone_does_not_become_that_of_sources(score, tmp_path):
+    score(tmp_path / "out", ["wms@tiny"])
+    with pytest.raises(ValueError, match="`coverage@tiny` would now be computed in another"):
+        score(tmp_path / "out", ["wms@tiny", "cosine@tiny:source"])
 
 
 def test_coverage_stays_that_of_all_metrics_of_an_encoder(score, tmp_path):
@@ -96,20 +105,6 @@ def test_coverage_stays_that_of_all_metrics_of_an_encoder(score, tmp_path):
     done = score(tmp_path / "out", metrics)
     assert done.signatures == at_once.signatures
     assert table_of(tmp_path / "out").equals(table_of(tmp_path / "whole"))
-
-
-def test_nothing_that_is_there_is_computed_again(score, tmp_path, monkeypatch):
-    computed = []
-
-    class Watched(SummaryScorer):
-        def compare(self, batch):
-            computed.extend(self.score_fields)
-            return super().compare(batch)
-
-    score(tmp_path / "out", ["length"])
-    monkeypatch.setattr(MODULE, "SummaryScorer", Watched)
-    score(tmp_path / "out", ["length", "novelty"])
-    assert {*computed} == {"novelty"}
 
 
 def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypatch):
@@ -139,7 +134,6 @@ def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypat
 @pytest.mark.parametrize(
     ("metrics", "changes", "message"),
     [
-        (["rougeL", "length"], {"limit": 5}, "`limit` was null and is 5"),
         (["rougeL", "length"], {"keep": ["source"]}, "`keep` was"),
         (["length", "novelty"], {}, "`metrics` was"),
     ],
@@ -153,6 +147,9 @@ def test_other_settings_are_refused_with_more_metrics_too(
     with pytest.raises(ValueError, match=f"holds another run: .*{message}"):
         score(out, metrics, **changes)
     assert files_of(out) == before
+    next((out / "scores").iterdir()).unlink()
+    with pytest.raises(ValueError, match="has not finished, and metrics can only be added"):
+        score(out, ["rougeL", "novelty"])
 
 
 def test_what_has_changed_is_refused_with_more_metrics_too(score, tmp_path, corpus):
@@ -165,14 +162,6 @@ def test_what_has_changed_is_refused_with_more_metrics_too(score, tmp_path, corp
     score(out, ["length"], fresh=True)
     corpus.write_text(corpus.read_text() + '\n{"candidate": "more"}')
     with pytest.raises(ValueError, match="input file changed"):
-        score(out, ["length", "novelty"])
-
-
-def test_unfinished_run_is_finished_before_metrics_are_added(score, tmp_path):
-    out = tmp_path / "out"
-    score(out, ["length"])
-    next((out / "scores").iterdir()).unlink()
-    with pytest.raises(ValueError, match="has not finished, and metrics can only be added"):
         score(out, ["length", "novelty"])
 
 
@@ -234,17 +223,13 @@ def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
 
 @pytest.mark.parametrize(("other", "year"), [("parquet", "2000"), ("jsonl", 2000)])
 def test_kept_column_of_two_types_rejected(tmp_path, other, year):
-    """In JSONL, values are kept as text."""
-    write(tmp_path / "a.parquet", {"candidate": "a", "year": 2000})
-    write(tmp_path / f"b.{other}", {"candidate": "a", "year": year})
-    with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
-        score_corpus(tmp_path, tmp_path.with_suffix(".out"), metrics=["length"], keep=["year"])
-
-
-def test_kept_categories_and_texts_are_one_type(tmp_path):
+    """In JSONL, values are kept as text; categories are texts."""
     topics = pa.array(["north"]).dictionary_encode()
-    pq.write_table(pa.table({"candidate": ["a"], "topic": topics}), tmp_path / "a.parquet")
-    write(tmp_path / "b.jsonl", {"candidate": "b", "topic": "south"})
-    out = tmp_path.with_suffix(".out")
-    score_corpus(tmp_path, out, metrics=["length"], local=True, keep=["topic"])
+    table = pa.table({"candidate": ["a"], "year": [2000], "topic": topics})
+    pq.write_table(table, tmp_path / "a.parquet")
+    write(tmp_path / f"b.{other}", {"candidate": "a", "year": year, "topic": "south"})
+    out, options = tmp_path.with_suffix(".out"), {"metrics": ["length"], "local": True}
+    with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
+        score_corpus(tmp_path, out, keep=["year"], **options)
+    score_corpus(tmp_path, out, keep=["topic"], **options)
     assert table_of(out)["topic"].to_pylist() == ["north", "south"]

@@ -1,116 +1,106 @@
-"""What is known of shards when a run goes on."""
+"""What is known of shards when a run goes on, and sums that depend on no order or grouping."""
 
+import json
+import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cluster import ShardReport, part_path
 from pipelines.runs import history as module
-from pipelines.runs.history import HistoryWriter, read_history
+from pipelines.runs.history import ScoreSums, read_history
 from pipelines.runs.manifest import read_manifest, write_manifest
 from pipelines.score import score_corpus
 
 
 @pytest.fixture
-def finished(tmp_path):
-    """A run of five shards of two rows, one with a status."""
-    corpus, out = tmp_path / "corpus.parquet", tmp_path / "out"
+def score(tmp_path):
+    """Score five shards of two rows, one with a status."""
     texts = [f"some{' words' * i}" for i in range(9)]
     ids = {"document_id": [f"d{i}" for i in range(10)], "system_id": ["a", "b"] * 5}
-    pq.write_table(pa.table({**ids, "candidate": [*texts, None]}), corpus, row_group_size=2)
-    run = score_corpus(corpus, out, metrics=["length"], local=True, workers=1, rows_per_shard=2)
-    return str(out), run
+    path = tmp_path / "corpus.parquet"
+    pq.write_table(pa.table({**ids, "candidate": [*texts, None]}), path, row_group_size=2)
+    options = {"metrics": ["length"], "local": True, "workers": 1, "rows_per_shard": 2}
+    return lambda: score_corpus(path, tmp_path / "out", **options)
 
 
-@pytest.fixture
-def reads(monkeypatch):
-    """The scores files that are read."""
-    seen = []
-
-    def watched(path):
-        seen.append(path.rsplit("/", 1)[-1][:11])
-        return real(path)
-
-    real = module.reports_from_file
-    monkeypatch.setattr(module, "reports_from_file", watched)
-    return seen
+# shards whose scores files are lost, shards that `run.json` tells of; scores files that are read
+ALL = {0, 1, 2, 3, 4}
+HISTORIES = [
+    (set(), ALL, []),
+    (set(), {0, 1, 3}, [2, 4]),  # a driver was killed since
+    (set(), set(), [0, 1, 2, 3, 4]),
+    ({3}, {0, 3}, [0, 1, 2, 4]),  # the sums have a shard that is gone
+]
 
 
-def as_killed(out, kept=()):
-    """Undo what a run writes at its end, but for the history of some groups of shards."""
-    manifest = read_manifest(out)
-    records = {record["index"]: record for record in manifest.result["shards"]}
-    write_manifest(out, replace(manifest, result={}))
-    writer = HistoryWriter(out, manifest.fingerprint)
-    for group in kept:
-        for index in group:
-            (report,) = module.reports_from_file(part_path(out, index, manifest.fingerprint))
-            writer.add(replace(report, node=records[index]["node"], seconds=4.0))
-        writer.write()
-    return read_manifest(out)
+@pytest.mark.parametrize(("lost", "told", "expected"), HISTORIES)
+def test_scores_are_read_only_where_nothing_else_tells(
+    score, tmp_path, monkeypatch, lost, told, expected
+):
+    run, seen, real = score(), [], module.reports_from_file
+    manifest = read_manifest(run.out)
+    part = {i: f"{run.scores}/part-00000{i}-{manifest.fingerprint[:12]}.parquet" for i in ALL}
+    sums = ScoreSums()
+    for i in told:
+        for system, by_column in real(part[i])[0].sums.items():
+            sums.add(
+                system, "length", real(part[i])[0].counts[system]["length"], by_column.values()
+            )
+    records = [record for record in manifest.result["shards"] if record["index"] in told]
+    write_manifest(run.out, replace(manifest, result={"shards": records, "sums": sums.totals}))
+    for i in lost:
+        Path(part[i]).unlink()
+    monkeypatch.setattr(module, "reports_from_file", lambda path: seen.append(path) or real(path))
+    found = read_history(run.out, manifest, read_manifest(run.out).result)
+    assert seen == [part[i] for i in expected]
+    assert (found.n_rows, found.n_done) == (10 - 2 * len(lost), 5 - len(lost))
+    known = {record["index"] for record in found.records() if record["node"]}
+    assert known == told - lost
+    again = score()
+    assert (again.means, again.statuses) == (run.means, {"candidate:null": 1})
+    assert again.n_new_shards == len(lost)
 
 
-def test_finished_run_is_known_without_reading_scores(finished, reads):
-    out, run = finished
-    manifest = read_manifest(out)
-    found = read_history(out, manifest, manifest)
-    assert reads == []
-    assert found.sums.means() == run.means
-    assert (found.n_rows, found.n_done, found.statuses) == (10, 5, {"candidate:null": 1})
+NUMBERS = st.lists(st.floats(-1e12, 1e12), max_size=30)
 
 
-def test_only_what_was_not_written_before_the_end_is_read(finished, reads):
-    out, run = finished
-    manifest = as_killed(out, kept=[(0, 3), (1,)])
-    reads.clear()
-    found = read_history(out, manifest, manifest)
-    assert reads == ["part-000002", "part-000004"]
-    assert (found.sums.means(), found.n_rows) == (run.means, 10)
-    assert [record["seconds"] for record in found.records()] == [4.0, 4.0, 0.0, 4.0, 0.0]
+def sums_of(numbers):
+    made = ScoreSums()
+    for number in numbers:
+        made.add("s", "sms", 1, [number])
+    return made
 
 
-def test_sums_with_a_shard_that_is_gone_do_not_count(finished, reads):
-    out, run = finished
-    manifest = as_killed(out, kept=[(0, 3), (1, 2, 4)])
-    parts = [part_path(out, i, manifest.fingerprint) for i in range(5)]
-    Path(parts[3]).unlink()
-    reads.clear()
-    found = read_history(out, manifest, manifest)
-    assert reads == ["part-000000"]
-    assert 3 not in found
-    assert found.n_rows == 8
-    again = score_corpus(
-        f"{out}/../corpus.parquet", out, metrics=["length"], local=True, workers=1, rows_per_shard=2
-    )
-    assert (again.n_new_shards, again.means) == (1, run.means)
-    assert not Path(out, "history").exists()
+def test_mean_by_hand():
+    """In floating point 1e16 + 1 is 1e16."""
+    assert sums_of([1e16, 1.0, -1e16, 1.0]).means() == {"s": {"sms": 0.5}}
+    assert sums_of([1.0, math.inf, 2.0]).means() == {"s": {"sms": math.inf}}
 
 
-@pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
-def test_damaged_file_of_the_history_named(finished, damage):
-    out, _ = finished
-    manifest = as_killed(out, kept=[(0, 3)])
-    (path,) = Path(out, "history").iterdir()
-    path.write_bytes(path.read_bytes().replace(b"n_rows", b"n_cows") if damage is None else damage)
-    with pytest.raises(ValueError, match=rf"{path} is damaged .*delete it, and what it says is"):
-        read_history(out, manifest, manifest)
-    path.unlink()
-    assert read_history(out, manifest, manifest).n_rows == 10
+def test_systems_are_sorted_and_a_number_may_stand_for_several():
+    sums = ScoreSums()
+    sums.add("b", "sms", 3, [6.0])
+    sums.add("b", "sms", 1, [0.0])
+    sums.add("a", "sms", 0, [])
+    (a, of_a), (b, of_b) = sums.means().items()
+    assert (a, b, of_b) == ("a", "b", {"sms": 1.5})
+    assert math.isnan(of_a["sms"])
 
 
-def test_long_run_writes_less_often(tmp_path, monkeypatch):
-    """Eleven hours: every 10 s at first, at last every 400 s."""
-    now, written = [0.0], []
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(module, "write_whole", lambda path, payload: written.append(now[0]))
-    writer = HistoryWriter(str(tmp_path), "f")
-    for second in range(5, 40_000, 5):
-        now[0] = second
-        writer.add(ShardReport(index=second))
-        writer.write_if_due()
-    assert written[:3] == [10, 20, 30]
-    assert written[-1] - written[-2] > 380
-    assert len(written) < 500
+@given(NUMBERS, st.integers(0, 30), st.randoms())
+def test_sum_is_exact_whatever_the_order_the_grouping_and_json(numbers, cut, random):
+    whole, shuffled = sums_of([0.0, *numbers]), numbers.copy()
+    count, *parts = whole.totals["s"]["sms"]
+    assert count == len(numbers) + 1
+    assert sum(map(Fraction, parts)) == sum(map(Fraction, numbers))
+    random.shuffle(shuffled)
+    grouped, rest = sums_of([0.0, *shuffled[:cut]]), sums_of([0.0, *shuffled[cut:]]).totals
+    n, *values = json.loads(json.dumps(rest))["s"]["sms"]
+    grouped.add("s", "sms", n - 1, values)
+    assert repr(grouped.means()) == repr(whole.means())

@@ -14,6 +14,7 @@ import pytest
 from cluster.seals import sealed_json
 from pipelines.runs import live
 from pipelines.runs.live import FolderInUse, LiveRun, LockLost
+from pipelines.score import score_corpus
 
 OTHER_DRIVER = """
 import sys, time
@@ -55,14 +56,10 @@ def other_driver(out):
     child.stdout.close()
 
 
-def test_folder_is_left_as_it_was(out, tmp_path):
-    with LiveRun(out) as held:
-        held.check()
+def test_folder_is_left_as_it_was_but_for_output(out, tmp_path):
+    with LiveRun(out):
         assert sorted(os.listdir(out)) == [".lock", "progress.json"]
     assert os.listdir(tmp_path) == []
-
-
-def test_folder_with_output_stays(out):
     with LiveRun(out), open(f"{out}/run.json", "w"):
         pass
     assert os.listdir(out) == ["run.json"]
@@ -82,8 +79,7 @@ def test_folder_of_a_killed_driver_is_taken_over_at_once(out, other_driver, monk
     other_driver.wait()
     monkeypatch.setattr(live, "WATCH_S", 600)
     left = Path(out, "progress.json").read_bytes()
-    with LiveRun(out) as held:
-        held.check()
+    with LiveRun(out):
         assert Path(out, "progress.json").read_bytes() != left
     assert Path(out, "progress.json").read_bytes() == left  # no run has begun
 
@@ -96,8 +92,8 @@ def test_driver_of_another_machine_is_watched(out, is_alive):
     elsewhere(out, time=0.0)
     waited = []
     if not is_alive:
-        with LiveRun(out, waited.append) as held:
-            held.check()
+        with LiveRun(out, waited.append):
+            pass
         assert waited == ["process 1 on elsewhere"]
         return
     timer = threading.Timer(0.2, elsewhere, (out,), {"beat": 9})
@@ -117,24 +113,33 @@ def test_driver_that_was_taken_over_stops_and_leaves_the_file_of_the_other(out):
     assert json.loads(Path(out, "progress.json").read_text())["host"] == "elsewhere"
 
 
-def test_store_that_is_away_does_not_lose_the_folder(out, monkeypatch, caplog):
-    with LiveRun(out) as held:
+def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"candidate": "a"}\n' * 5)
+    written = []
+
+    def freeze(progress):
+        if progress.n_done:
+            written.append(Path(out, "run.json").read_bytes())
+            for _ in range(30):
+                elsewhere(out)
+                time.sleep(0.01)
+
+    options = {"metrics": ["length"], "local": True, "rows_per_shard": 1}
+    with pytest.raises(LockLost):
+        score_corpus(tmp_path / "a.jsonl", out, on_progress=freeze, **options)
+    assert written == [Path(out, "run.json").read_bytes()]
+
+
+def test_store_that_is_away_does_not_end_the_run(out, monkeypatch, caplog):
+    with LiveRun(out):
 
         def is_away(*_, **__):
             raise OSError("cannot reach the store")
 
         with monkeypatch.context() as patch:
-            patch.setattr(live, "read_progress", is_away)
+            patch.setattr(live, "write_whole", is_away)
             while "cannot reach the store" not in caplog.text:
                 time.sleep(0.01)
-        held.check()
-
-
-def test_damaged_progress_is_nobody(out):
-    Path(out).mkdir(parents=True)
-    Path(out, "progress.json").write_bytes(b'{"run": 1')
-    with LiveRun(out) as held:
-        held.check()
 
 
 def test_link_in_place_of_the_lock_rejected(out, tmp_path):

@@ -1,6 +1,5 @@
-"""Which GPUs a run uses, which stay idle, and what it says that it has found."""
+"""Where a run is computed: processes, threads, GPUs."""
 
-import io
 import sys
 
 import pytest
@@ -8,11 +7,7 @@ import pytest
 from cluster import RayOptions
 from pipelines.runs import machines as module
 from pipelines.runs.machines import Machines
-from pipelines.runs.progress import Lines, Progress
 from pipelines.settings.score import ScoreSettings
-
-AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
-
 
 # what is asked for, RAY_ADDRESS; threads of this process of 8 cores, or processes and the threads
 # of each, or what Ray is asked for
@@ -21,8 +16,6 @@ MACHINES = [
     ({}, None, 8),
     ({"workers": 1}, None, 1),
     ({"cpus_per_worker": 3}, None, 3),
-    ({"workers": 1, "cpus_per_worker": 3}, None, 3),
-    ({"device": "cuda"}, None, 8),
     ({"local": True, "workers": 2}, None, 2),
     ({"local": True, "workers": "auto", "cpus_per_worker": 3}, None, 6),
     ({"local": True}, HEAD, 8),
@@ -33,7 +26,6 @@ MACHINES = [
     ({"gpus_per_worker": 0.5}, None, RayOptions(gpus_per_worker=0.5)),
     ({"workers": 1, "gpus_per_worker": 1}, None, RayOptions(workers=1, gpus_per_worker=1)),
     ({"address": "head", "workers": 1}, None, RayOptions(address="head", workers=1)),
-    ({"address": "head", "workers": "auto"}, None, RayOptions(address="head")),
     ({"workers": 4}, HEAD, RayOptions(address=HEAD, workers=4)),
     ({"address": "other"}, HEAD, RayOptions(address="other")),
 ]
@@ -56,16 +48,15 @@ def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expe
 def machine(monkeypatch):
     """Make machines of settings, with so many GPUs here and in the cluster."""
 
-    def make(here=0, there=0, *, is_neural=True, processor="EPYC (avx2)", **settings):
+    def make(here=0, there=0, *, is_neural=True, **settings):
         def count_there(address, *, is_open_allowed):
             assert (address, is_open_allowed) == ("head:6379", False)
             return there
 
         monkeypatch.setattr(module, "may_have_gpu", lambda: True)
         monkeypatch.setattr("sms.encoders.devices.count_gpus", lambda: here)
-        monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
         monkeypatch.setattr(module, "gpus_of_cluster", count_there)
-        monkeypatch.setattr(module, "processor_kind", lambda: processor)
+        monkeypatch.setattr(module, "processor_kind", lambda: "EPYC (avx2)")
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         return Machines.of(ScoreSettings(out="out", **settings), is_neural=is_neural)
 
@@ -75,7 +66,6 @@ def machine(monkeypatch):
 CLUSTER = {"address": HEAD}
 # GPUs here and in the cluster, settings; GPUs of a worker, device of a worker, idle GPUs
 SHARES = [
-    (0, 0, {}, 0, "auto", 0),
     (4, 0, {}, 0, "auto", 3),
     (4, 0, {"device": "cpu"}, 0, "cpu", 0),
     (0, 0, {"workers": 4}, 0, "cpu", 0),
@@ -84,8 +74,6 @@ SHARES = [
     (2, 0, {"workers": 3}, 0.5, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4),
-    (4, 0, {"gpus_per_worker": 0.5}, 0.5, "cuda", 0),
-    (0, 8, CLUSTER, 1, "cuda", 0),
     (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6),
     (4, 0, CLUSTER, 0, "cpu", 0),
 ]
@@ -101,12 +89,35 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
         precision = "bf16" if device == "cuda" else "fp32"
         assert (found.driver_device, found.precision) == ("cpu", precision)
-    found.warn_of_idle_gpus()
+    found.warn_of_idle_units(may_use_bf16=True)
     remedy = "add `--workers auto`, which gives each a worker"
     if settings.get("gpus_per_worker") == 0:
         remedy = "leave out `--gpus-per-worker 0` to use them"
-    idle = f"{n_idle} of {here + there} GPUs {'stays' if n_idle == 1 else 'stay'} idle; {remedy}"
-    assert caplog.messages == ([idle] if n_idle else [])
+    idle = [f"GPUs that stay idle: {n_idle} of {here + there}; {remedy}"]
+    assert caplog.messages == (idle if n_idle else [])
+
+
+AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
+
+
+@pytest.mark.parametrize(
+    ("here", "processor", "settings", "is_open", "is_said"),
+    [
+        (0, AMX, {}, True, True),
+        (2, AMX, {"device": "cpu"}, True, True),
+        (0, AMX, {}, False, False),
+        (0, "EPYC (avx2)", {}, True, False),
+        (1, AMX, {}, True, False),
+        (0, AMX, CLUSTER, True, False),
+    ],
+)
+def test_faster_numbers_of_the_processor_are_named(
+    machine, caplog, monkeypatch, here, processor, settings, is_open, is_said
+):
+    found = machine(here, **settings)
+    monkeypatch.setattr(module, "processor_kind", lambda: processor)
+    found.warn_of_idle_units(may_use_bf16=is_open)
+    assert any('`precision = "bf16"`' in text for text in caplog.messages) == is_said
 
 
 @pytest.mark.parametrize("asked", [{"is_neural": False}, {"gpus_per_worker": 0.5}])
@@ -118,41 +129,6 @@ def test_gpu_that_workers_do_not_have_is_refused(machine):
     with pytest.raises(ValueError, match="`--device cuda` needs GPUs for the workers"):
         machine(0, workers=2, device="cuda")
     assert machine(2, workers=2, device="cuda").ray.gpus_per_worker == 1
-
-
-# GPUs, processor, settings, whether nobody chose the number format; what is said
-SLOW = (
-    '; this processor has AMX: `precision = "bf16"` in the `--config` file makes encoders about '
-    "three times as fast"
-)
-NOTES = [
-    (0, "EPYC (avx2)", {}, True, "Found: 8 cores, no GPU"),
-    (1, AMX, {}, True, "Found: 8 cores, 1 GPU"),
-    (0, AMX, {}, False, "Found: 8 cores"),
-    (0, AMX, {}, True, f"Found: 8 cores, no GPU{SLOW}"),
-    (2, AMX, {"device": "cpu"}, True, f"Found: 8 cores{SLOW}"),
-    (0, AMX, CLUSTER, True, ""),
-]
-
-
-@pytest.mark.parametrize(("n_gpus", "processor", "settings", "is_open", "expected"), NOTES)
-def test_what_was_found_is_said(machine, n_gpus, processor, settings, is_open, expected):
-    found = machine(n_gpus, processor=processor, **settings)
-    assert found.found(may_use_bf16=is_open) == expected
-
-
-def test_it_is_said_once_with_the_time_left_after_the_first_shards():
-    now, stream = [0.0], io.StringIO()
-    lines = Lines(stream, lambda: now[0])
-    for n_done in (0, 100, 200):
-        lines.show(Progress(stage="scoring", n_rows=1000, n_done=n_done, note="Found: 8 cores"))
-        now[0] += 10
-    lines.end()
-    assert stream.getvalue().splitlines() == [
-        "Found: 8 cores",
-        "100 of 1,000 rows (10%), 10 rows/s, 1 min 30 s left",
-        "200 of 1,000 rows (20%), 10 rows/s, 1 min 20 s left",
-    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the files of Linux drivers")

@@ -11,8 +11,6 @@ from pipelines.runs.manifest import (
     delete_own_files,
     differences,
     is_only_more_metrics,
-    library_versions,
-    metrics_beyond_base,
     read_manifest,
     refusal,
     write_manifest,
@@ -38,15 +36,10 @@ def with_configuration(**changes):
 # what changes, what is said about it
 CHANGES = [
     (with_configuration(metrics=["sms"]), '`metrics` was ["sms", "wms"] and is ["sms"]'),
-    (with_configuration(limit=5), "`limit` was null and is 5"),
     (with_configuration(language="de"), '`language` was absent and is "de"'),
     (replace(MANIFEST, encoders={"glove": "x"}), "the vectors of encoder `glove` have changed"),
     (
         replace(MANIFEST, signatures={"sms": "sms|enc:glove|v:2"}),
-        "`sms` would now be computed in another way",
-    ),
-    (
-        replace(MANIFEST, signatures={"sms": "sms|enc:glove|weights:0123456789ab"}),
         "`sms` would now be computed in another way",
     ),
     (
@@ -80,8 +73,6 @@ MORE = replace(MORE, encoders={**MANIFEST.encoders, "more": "ab"})
 
 def test_metrics_may_be_added_if_all_else_is_the_same():
     assert is_only_more_metrics(MANIFEST, MORE)
-    added = replace(MORE, base={"metrics": MANIFEST.configuration["metrics"]})
-    assert metrics_beyond_base(added) == ["length"]
     for changed in (
         MANIFEST,
         replace(MORE, configuration={**MORE.configuration, "limit": 5}),
@@ -93,14 +84,9 @@ def test_metrics_may_be_added_if_all_else_is_the_same():
         assert not is_only_more_metrics(MANIFEST, changed)
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        replace(MANIFEST, result={"n_rows": 3}),
-        replace(MANIFEST, configuration=dict(reversed(MANIFEST.configuration.items()))),
-    ],
-)
-def test_fingerprint_ignores_what_scores_do_not_depend_on(same):
+def test_fingerprint_ignores_what_scores_do_not_depend_on():
+    same = with_configuration(**dict(reversed(MANIFEST.configuration.items())))
+    same = replace(same, result={"n_rows": 3})
     assert same.fingerprint == MANIFEST.fingerprint
     assert differences(MANIFEST, same) == []
 
@@ -113,17 +99,16 @@ def test_manifest_survives_its_file(tmp_path):
     assert read_manifest(str(tmp_path / "new")) is None
 
 
-@pytest.mark.parametrize("text", ['{"format": 1}', "\xff{"])
-def test_foreign_run_json_rejected(tmp_path, text):
-    (tmp_path / "run.json").write_text(text, encoding="latin-1")
-    with pytest.raises(ValueError, match=r"run\.json is damaged .* choose another folder"):
-        read_manifest(str(tmp_path))
-
-
-def test_run_json_of_another_format_rejected(tmp_path):
-    path = tmp_path / "run.json"
-    path.write_bytes(sealed_json('{"format": 99}', "run.json"))
-    with pytest.raises(ValueError, match=r"run\.json has format 99, this version of assay reads"):
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"format": 1}', r"run\.json is damaged .* choose another folder"),
+        (sealed_json('{"format": 99}', "run.json"), "has format 99, this version of assay reads"),
+    ],
+)
+def test_foreign_run_json_rejected(tmp_path, data, message):
+    (tmp_path / "run.json").write_bytes(data)
+    with pytest.raises(ValueError, match=message):
         read_manifest(str(tmp_path))
 
 
@@ -152,7 +137,3 @@ def test_own_files_deleted_and_no_others(tmp_path):
     delete_own_files(str(tmp_path))
     left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert left == set(others)
-
-
-def test_versions_name_what_changes_scores():
-    assert {"assay", "numpy", "torch", "regex", "nltk", "sacrebleu"} <= set(library_versions())

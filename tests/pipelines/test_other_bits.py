@@ -1,7 +1,6 @@
 """Runs whose vectors are not the same twice, as in bf16 with AMX or on GPUs: that is harmless."""
 
 import json
-import math
 import shutil
 
 import pyarrow as pa
@@ -10,12 +9,9 @@ import pytest
 import torch
 
 import cluster.worker
-from cluster import Job, score_shard
 from pipelines.explain import open_explainer
-from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from sms.encoders import SCORE_TOLERANCE, packed_model
-from sms.scoring import ScoringConfig, SummaryScorer
 from tests.pipelines.test_score_corpus import table_of
 
 METRICS = ("sms", "wms", "cosine")
@@ -110,30 +106,6 @@ def test_resuming_on_another_processor_is_not_refused(corpus, finished, monkeypa
     kinds = [shard["processor"] for shard in shards]
     assert kinds[2] == "another kind (amx_bf16)"
     assert kinds[0] == kinds[1] == kinds[3] != kinds[2]
-
-
-def test_second_copy_of_a_shard_that_lands_later_is_harmless(corpus, finished):
-    """A worker that was taken for dead thaws and writes its shard, with other neighbours."""
-    out, run = finished
-    expected = scores_of(out)
-    manifest = read_manifest(str(out))
-    scorer = SummaryScorer(ScoringConfig(metrics=METRICS, precision="bf16"), 1, device="cpu")
-    job = Job(out=str(out), fingerprint=manifest.fingerprint, batch_rows=1)
-    score_shard(manifest.shards[1], scorer, job)
-    assert_near(scores_of(out), expected)
-    again = score(corpus, out)
-    assert (again.n_new_shards, again.n_rows, again.is_complete) == (0, 12, True)
-    for system, means in again.means.items():
-        for name, mean in means.items():
-            assert math.isclose(mean, run.means[system][name], rel_tol=TOLERANCE)
-
-
-def test_vectors_from_a_cache_are_near(corpus, once, tmp_path):
-    out, _ = once
-    kept = str(tmp_path / "kept")
-    score(corpus, tmp_path / "first", embedding_cache=kept, rows_per_shard=1)
-    score(corpus, tmp_path / "second", embedding_cache=kept)
-    assert_near(scores_of(tmp_path / "second"), scores_of(out))
 
 
 @pytest.mark.parametrize("metric", ["wms", "cosine"])

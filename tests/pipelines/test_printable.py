@@ -49,9 +49,8 @@ def test_hostile_column_name_is_said_tamely(tmp_path, capsys):
     assert "\x1b" not in said
 
 
-@pytest.mark.parametrize("name", ["*", "^a.*$"])
-def test_column_named_like_a_pattern_is_a_column(tmp_path, name):
+def test_column_named_like_a_pattern_is_a_column(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text(f"document_id,model,{name}\nd,s,1\n", encoding="utf-8")
+    path.write_text("document_id,model,*\nd,s,1\n", encoding="utf-8")
     lazy = scan_files(files_of(str(path)), {"system_id": "model"})
-    assert collect(lazy, "here").columns == ["document_id", "system_id", name]
+    assert collect(lazy, "here").columns == ["document_id", "system_id", "*"]

@@ -50,17 +50,3 @@ def test_node_that_leaves_is_noticed():
     run.go(10, 200, times=34)
     assert run.pace.rows_per_s == pytest.approx(20, rel=0.05)
     assert run.pace.seconds_left() == pytest.approx((100_000 - run.done) / 20, rel=0.05)
-
-
-def test_one_slow_shard_does_not_upset_the_estimate():
-    run = Run()
-    run.go(5, 200, times=200)
-    run.go(20, 200)
-    assert run.pace.rows_per_s == pytest.approx(40, rel=0.1)
-
-
-def test_rows_of_earlier_runs_are_no_speed():
-    pace = Pace(lambda: 0.0)
-    pace.update(Progress(stage=SCORING, n_rows=100, n_done=90, n_earlier=90))
-    assert pace.rows_per_s is None
-    assert pace.seconds_left() is None

@@ -1,47 +1,21 @@
 """`assay status`: complete, going, dead, stopped; on storage alone."""
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from cluster import InputFile, Piece, Shard, ShardReport, part_path, write_whole
+from cluster import InputFile, Piece, Shard, part_path, write_whole
 from cluster.seals import sealed_parquet
 from cluster.store import base_name
 from pipelines.cli import app as cli
-from pipelines.runs.history import HistoryWriter
 from pipelines.runs.live import LiveRun
-from pipelines.runs.manifest import Manifest, write_manifest, write_success
+from pipelines.runs.manifest import Manifest, write_manifest
 from pipelines.runs.progress import SCORING, Progress
-from pipelines.score import score_corpus
 from pipelines.status import run_status
 from tests.pipelines.test_live import elsewhere
-
-# Runs for ever at the third of five shards, once it has written down that it does.
-RUN_THAT_HANGS = """
-import sys, time
-from pipelines.score import score_corpus
-from pipelines.runs import live
-from pipelines.score import SummaryScorer
-
-class Hangs(SummaryScorer):
-    def prepare(self, rows):
-        if "d4" in rows["document_id"].to_pylist():
-            time.sleep(600)
-        return super().prepare(rows)
-
-sys.modules["pipelines.score"].SummaryScorer = Hangs
-live.BEAT_EVERY_S = 0.05
-score_corpus(sys.argv[1], sys.argv[2], metrics=["length"], local=True, workers=1, rows_per_shard=2)
-"""
 
 
 def piece(i):
@@ -56,11 +30,6 @@ MANIFEST = Manifest(
     inputs=[InputFile("/data/a.parquet", 1, "ab")],
     shards=[Shard(index=i, pieces=(piece(i),)) for i in range(5)],
 )
-
-
-def report(index, **values):
-    known = {"n_rows": 10, "seconds": 2.0, "node": "gpu-0", "n_bytes": 4, **values}
-    return ShardReport(index=index, **known)
 
 
 def commit(out, *indices):
@@ -80,19 +49,23 @@ def beginning():
     return Progress(stage=SCORING, n_rows=50)
 
 
-def test_run_that_goes_on_by_hand(out, beginning):
+def test_run_that_goes_on_by_hand(out, beginning, capsys):
     """One shard done, one given up, two at work on two nodes, one left."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST, beginning)
+        live.begin(MANIFEST.fingerprint, beginning)
         for index, node in ((0, "gpu-0"), (1, "gpu-1"), (2, "gpu-0"), (3, "gpu-1")):
             live.started(index, node)
         commit(out, 0)
-        live.reported(report(0), replace(beginning, n_done=10))
-        error = report(1, n_rows=0, node="gpu-1", error="OSError: gone [rows 10 to 19]")
-        live.reported(error, replace(beginning, n_done=10, n_failed_shards=1))
+        live.reported(0, None, replace(beginning, n_done=10))
+        error = "OSError: gone [rows 10 to 19]"
+        live.reported(1, error, replace(beginning, n_done=10, n_failed_shards=1))
         live.write()
-        live._history.write()
         found = run_status(out)
+        assert cli.run(["status", out]) == 1
+    shown = capsys.readouterr().out
+    assert "\nRows:    10 of 50 done (20%), " in shown
+    assert "\nShards:  1 done, 2 running, 1 failed, 1 left\nOldest:  shard 2 on gpu-0, " in shown
+    assert "\nLast errors:\n  shard 1: OSError: gone [rows 10 to 19]\n" in shown
     assert (found.state, found.n_rows, found.n_done_rows) == ("running", 50, 10)
     assert (found.n_done, found.n_failed, found.n_left) == (1, 1, 1)
     assert [(shard.index, shard.node) for shard in found.running] == [(2, "gpu-0"), (3, "gpu-1")]
@@ -103,34 +76,23 @@ def test_run_that_goes_on_by_hand(out, beginning):
 
 
 def test_end_in_good_order_leaves_no_progress(out, beginning):
+    """Shard 2 failed, and so did shard 0, which somebody else has scored since."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST, beginning)
-        live.reported(report(0), beginning)
+        live.begin(MANIFEST.fingerprint, beginning)
     assert set(os.listdir(out)) == {"run.json"}
+    failed = [{"index": index, "error": "OSError: gone"} for index in (0, 2)]
+    write_manifest(out, replace(MANIFEST, result={"shards": failed}))
     commit(out, 0)
     found = run_status(out)
-    assert (found.state, found.n_done, found.n_left, found.driver) == ("stopped", 1, 4, None)
+    assert (found.state, found.n_done, found.n_left, found.driver) == ("stopped", 1, 3, None)
+    assert (found.n_failed, found.errors) == (1, ["shard 2: OSError: gone"])
     assert not found.is_well
-
-
-def test_history_of_a_dead_driver_is_read(out):
-    """Shard 1 failed, then was scored after all; shard 2 failed last."""
-    history = HistoryWriter(out, MANIFEST.fingerprint)
-    history.add(report(1, n_rows=0, error="first"))
-    history.write()
-    history.add(report(0))
-    history.add(report(1, seconds=3.0))
-    history.add(report(2, n_rows=0, error="OSError: gone"))
-    history.write()
-    commit(out, 0, 1)
-    found = run_status(out)
-    assert (found.n_done, found.n_failed, found.errors) == (2, 1, ["shard 2: OSError: gone"])
 
 
 def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning):
     """Its clock is an hour slow, so only a change tells."""
     live = LiveRun(out)
-    live.begin(MANIFEST, beginning)
+    live.begin(MANIFEST.fingerprint, beginning)
     elsewhere(out, time=time.time() - 3600)
     slept = []
 
@@ -147,7 +109,7 @@ def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning
 
 def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     commit(out, *range(4))
-    write_success(out, [])
+    write_whole(f"{out}/_SUCCESS", b"")
     found = run_status(out)
     assert (found.state, found.n_done, found.is_well) == ("stopped", 4, False)
     commit(out, 4)
@@ -155,47 +117,8 @@ def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
 
 
-def test_folder_without_a_run_is_a_wrong_request(tmp_path, capsys):
-    assert cli.run(["status", str(tmp_path)]) == 2
-    assert "has no run.json" in capsys.readouterr().err
-
-
-def test_killed_driver_is_seen_and_its_run_resumed(tmp_path, capsys, monkeypatch):
-    corpus, out = tmp_path / "corpus.parquet", tmp_path / "out"
-    rows = {"document_id": [f"d{i}" for i in range(10)], "system_id": ["s"] * 10}
-    table = pa.table({**rows, "candidate": ["two words"] * 10})
-    pq.write_table(table, corpus, row_group_size=2)
-    child = subprocess.Popen([sys.executable, "-c", RUN_THAT_HANGS, str(corpus), str(out)])
-    try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not (out / "progress.json").exists():
-            time.sleep(0.05)
-        while time.monotonic() < deadline and len(run_status(str(out)).running) != 1:
-            time.sleep(0.05)
-        while '"shard": 2' not in (out / "progress.json").read_text():
-            time.sleep(0.05)
-        assert cli.run(["status", str(out)]) == 0
-        shown = capsys.readouterr().out
-        assert "running (process" in shown
-        assert "Rows:    4 of 10 done (40%)" in shown
-        assert "Shards:  2 done, 1 running, 0 failed, 2 left" in shown
-        assert "Oldest:  shard 2 on " in shown
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-    assert cli.run(["status", str(out), "--json", "-"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["state"], found["n_done"], found["n_left"]) == ("died", 2, 2)
-    run = score_corpus(corpus, out, metrics=["length"], local=True, workers=1, rows_per_shard=2)
-    assert (run.n_rows, run.n_new_shards, run.means) == (10, 3, {"s": {"length": 2.0}})
-    assert not (out / "progress.json").exists()
-    assert cli.run(["status", str(out)]) == 0
-    assert ": complete" in capsys.readouterr().out
-
-
-def test_complete_run_with_a_part_of_random_bytes_is_not_complete(out, capsys):
-    commit(out, 0, 1, 2, 3, 4)
-    write_manifest(out, replace(MANIFEST, result={"shards": []}))
+def test_run_with_a_damaged_part_is_not_complete(out, capsys):
+    commit(out, *range(5))
     write_whole(f"{out}/_SUCCESS", b"")
     path = part_path(out, 3, MANIFEST.fingerprint)
     write_whole(path, os.urandom(Path(path).stat().st_size))
@@ -207,8 +130,10 @@ def test_complete_run_with_a_part_of_random_bytes_is_not_complete(out, capsys):
 
 
 @pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
-def test_damaged_progress_named(out, beginning, capsys, damage):
-    LiveRun(out).begin(MANIFEST, beginning)
+def test_no_run_and_damaged_progress_are_named(out, tmp_path, beginning, capsys, damage):
+    assert cli.run(["status", str(tmp_path / "none")]) == 2
+    assert "has no run.json" in capsys.readouterr().err
+    LiveRun(out).begin(MANIFEST.fingerprint, beginning)
     path = Path(out, "progress.json")
     path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
     assert cli.run(["status", out]) == 2

@@ -235,7 +235,7 @@ def test_folder_has_page_plots_and_escaped_markdown(result, tmp_path):
     }
     files = {path.relative_to(tmp_path).as_posix() for path in found}
     names = [f"correlations.{level}.{kind}" for level in LEVELS for kind in COEFFICIENTS]
-    tables = {f"tables/{name}.tex" for name in (*names, "raters")}
+    tables = {f"tables/{name}.tex" for name in (*names, "raters", "power")}
     assert files == {"report.html", "report.md", *plots, *tables}
     assert all((tmp_path / name).read_bytes().startswith(b"<svg") for name in plots)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
