@@ -8,8 +8,9 @@ ROUGE on the machine-made ones only (7 and 8).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,63 +103,52 @@ def _grid(rows: Mapping[str, ScorerNeed]) -> dict[Cell, ScorerNeed]:
     }
 
 
-def _held_out_table(cells: Mapping[Cell, ScorerNeed], figure: str) -> Callable[[Bench], Made]:
-    def make(bench: Bench) -> Made:
-        ours: dict[Cell, Ours] = {}
-        for cell, need in cells.items():
-            if folder := scorer_folder(bench, need):
-                settings = json.loads((folder / need.need.holds).read_text("utf-8"))
-                value = settings["held_out"].get(need.kinds[0], {}).get(figure)
-                ours[cell] = Ours(None if value is None else 100 * float(value))
-        return Made(ours=ours)
-
-    return make
+def _held_out(bench: Bench, *, cells: Mapping[Cell, ScorerNeed], figure: str) -> Made:
+    ours: dict[Cell, Ours] = {}
+    for cell, need in cells.items():
+        if folder := scorer_folder(bench, need):
+            settings = json.loads((folder / need.need.holds).read_text("utf-8"))
+            value = settings["held_out"].get(need.kinds[0], {}).get(figure)
+            ours[cell] = Ours(None if value is None else 100 * float(value))
+    return Made(ours=ours)
 
 
 # Tables 3 and 4: other domains
 
 
-def _accuracies(cells: Mapping[Cell, ScorerNeed]) -> Callable[[Bench], Made]:
+def _accuracies(bench: Bench, *, cells: Mapping[Cell, ScorerNeed]) -> Made:
     """Judge each scorer on the held-out pairs of CNN/DailyMail, of the size of its cell."""
+    ours: dict[Cell, Ours] = {}
+    for (row, column), need in cells.items():
+        folder = scorer_folder(bench, need)
+        pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
+        if folder is None or pairs is None:
+            continue
+        from pipelines.evaluate import evaluate_scorer
 
-    def make(bench: Bench) -> Made:
-        ours: dict[Cell, Ours] = {}
-        for (row, column), need in cells.items():
-            folder = scorer_folder(bench, need)
-            pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
-            if folder is None or pairs is None:
-                continue
-            from pipelines.evaluate import evaluate_scorer
-
-            settings = EvaluateSettings(
-                negatives=CROSS_PAIR,
-                device=bench.settings.device,
-                on_progress=bench.settings.on_progress,
-            )
-            (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
-            accuracy = result.kinds[CROSS_PAIR].accuracy
-            ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
-        home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
-        for (_, column), away in list(ours.items()):
-            if home and away is not home and home.value is not None and away.value is not None:
-                ours[("change",), column] = Ours(away.value - home.value, "{}%")
-        return Made(ours=ours)
-
-    return make
+        settings = EvaluateSettings(
+            negatives=CROSS_PAIR,
+            device=bench.settings.device,
+            on_progress=bench.settings.on_progress,
+        )
+        (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
+        accuracy = result.kinds[CROSS_PAIR].accuracy
+        ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
+    home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))
+    for (_, column), away in list(ours.items()):
+        if home and away is not home and home.value is not None and away.value is not None:
+            ours[("change",), column] = Ours(away.value - home.value, "{}%")
+    return Made(ours=ours)
 
 
 # Tables 5 to 8: people
 
 
-def _scorers(*rows: str) -> Callable[[Bench, Sequence[str]], dict[str, str]]:
+def _scorers(bench: Bench, _encoders: Sequence[str], *, rows: Sequence[str]) -> dict[str, str]:
     """Name the scorers of some rows that are there, and ROUGE."""
-
-    def names(bench: Bench, _encoders: Sequence[str]) -> dict[str, str]:
-        folders = {row: scorer_folder(bench, _BY_NEGATIVES[row]) for row in rows}
-        scorers = {f"{PREFIX}{folder}": row for row, folder in folders.items() if folder}
-        return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
-
-    return names
+    folders = {row: scorer_folder(bench, _BY_NEGATIVES[row]) for row in rows}
+    scorers = {f"{PREFIX}{folder}": row for row, folder in folders.items() if folder}
+    return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
 
 
 def _is_machine(scored: Scored) -> np.ndarray:
@@ -254,14 +244,16 @@ def _table(number: int, scorers: Mapping[Any, ScorerNeed], **fields: Any) -> Tab
 
 def _people(number: int, shows: Correlations, *rows: str) -> Table:
     scorers = {row: _BY_NEGATIVES[row] for row in rows}
-    return _table(number, scorers, data={"": TAC2010}, metrics=_scorers(*rows), shows=shows)
+    return _table(
+        number, scorers, data={"": TAC2010}, metrics=partial(_scorers, rows=rows), shows=shows
+    )
 
 
 TABLES = (
-    _table(1, _TABLE1, make=_held_out_table(_TABLE1, "accuracy")),
-    _table(2, _TABLE2, make=_held_out_table(_TABLE2, "pearson")),
-    _table(3, _TABLE3, make=_accuracies(_TABLE3)),
-    _table(4, _TABLE4, make=_accuracies(_TABLE4)),
+    _table(1, _TABLE1, make=partial(_held_out, cells=_TABLE1, figure="accuracy")),
+    _table(2, _TABLE2, make=partial(_held_out, cells=_TABLE2, figure="pearson")),
+    _table(3, _TABLE3, make=partial(_accuracies, cells=_TABLE3)),
+    _table(4, _TABLE4, make=partial(_accuracies, cells=_TABLE4)),
     _people(5, _of_scorers("pearson"), *_BY_NEGATIVES),
     _people(6, _of_scorers("spearman"), *_BY_NEGATIVES),
     _people(7, _with_rouge("pearson"), _BEST),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -224,31 +225,27 @@ def _footnotes(bench: Bench) -> Made:
 # Tables 1 and 3: texts that are printed in the paper
 
 
-def _of_printed_texts(name: str) -> Callable[[Bench], Made]:
+def _of_printed_texts(bench: Bench, *, name: str) -> Made:
     """Score the candidates of a table against its reference, or each against its own."""
+    from sms.scoring import score_texts
 
-    def make(bench: Bench) -> Made:
-        from sms.scoring import score_texts
-
-        extra, encoders = printed_table(name).extra, bench.specs([ENCODERS["GloVe"]])
-        candidates: Mapping[str, str] = extra["candidates"]
-        references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
-        table = score_texts(
-            list(candidates.values()),
-            [references[row] for row in candidates],
-            metrics=("rougeL", *(MOVERS.values() if encoders else ())),
-            preset=PRESET,
-            encoders=encoders or {"minilm": "minilm"},
-        )
-        ours: dict[Cell, Ours] = {
-            ((row,), column): Ours(_scaled(metric, value))
-            for column, metric in NAMES.items()
-            if metric in table.column_names
-            for row, value in zip(candidates, table[metric].to_pylist(), strict=True)
-        }
-        return Made(ours=ours)
-
-    return make
+    extra, encoders = printed_table(name).extra, bench.specs([ENCODERS["GloVe"]])
+    candidates: Mapping[str, str] = extra["candidates"]
+    references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
+    table = score_texts(
+        list(candidates.values()),
+        [references[row] for row in candidates],
+        metrics=("rougeL", *(MOVERS.values() if encoders else ())),
+        preset=PRESET,
+        encoders=encoders or {"minilm": "minilm"},
+    )
+    ours: dict[Cell, Ours] = {
+        ((row,), column): Ours(_scaled(metric, value))
+        for column, metric in NAMES.items()
+        if metric in table.column_names
+        for row, value in zip(candidates, table[metric].to_pylist(), strict=True)
+    }
+    return Made(ours=ours)
 
 
 def _scaled(metric: str, value: float | None) -> float | None:
@@ -348,9 +345,8 @@ FOOTNOTES = replace(
 
 
 def _printed_texts(name: str) -> Table:
-    return Table(
-        name=name, encoders=(ENCODERS["GloVe"],), make=_of_printed_texts(name), needs_nothing=True
-    )
+    make = partial(_of_printed_texts, name=name)
+    return Table(name=name, encoders=(ENCODERS["GloVe"],), make=make, needs_nothing=True)
 
 
 TABLES = (

@@ -187,6 +187,7 @@ def test_clark_has_a_column_per_encoder_and_compares_them(study):
     assert printed["metric"].to_list() == names
     value = stats.spearmanr(scores["rougeL_f"].ravel(), ratings["overall"].ravel()).statistic
     assert set(printed.row(0)[2:]) == {f"{value:.3f}"}  # it has no encoder
+    assert printed.row(1, named=True)["overall glove"].startswith("**")
     frame = shown("clark2019-footnotes", scores, ratings).frame
     assert frame.select("metric_a", "metric_b").rows() == [("sms@glove", "sms@elmo")]
     assert frame["p_greater"].item() < 0.01
@@ -303,6 +304,10 @@ def test_correlations_over_all_summaries_match_scipy(study, table, of):
     without_people = shown(f"bao2020-{table}", *study)
     assert set(without_people.frame["summaries"]) == {"all"}
     assert "No system is called human* or reference*: all 6 count" in without_people.notes[0]
+    people = [f"reference-{i}" for i in range(6)]
+    only = shown("bao2020-table7", *study, systems=people)
+    assert only.frame["value"].null_count() == len(only.frame)
+    assert only.notes[0].startswith("Written by people, and left out of the machine-made: ref")
 
 
 # On real data
