@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -21,9 +22,9 @@ from cluster import (
 )
 from cluster.inputs import READERS
 from cluster.parts import PLACE, STATUS
-from cluster.reading import parquet_copy, read_files
+from cluster.reading import COPIES_FOLDER, parquet_copy, read_files
 from cluster.schema import IDS, Wanted
-from cluster.store import is_inside
+from cluster.store import check_no_links, is_inside, is_url
 from cluster.worker import one_line
 from pipelines.runs.manifest import Manifest
 
@@ -50,6 +51,9 @@ def with_copies(
     files: Sequence[InputFile], out: str, wanted: Wanted, limit: int | None
 ) -> list[InputFile]:
     """Turn the files that are not Parquet into it, several at a time."""
+    if not is_url(out):  # Arrow fails to list a folder that appears meanwhile
+        check_no_links(out, COPIES_FOLDER)
+        Path(out, COPIES_FOLDER).mkdir(exist_ok=True)
     with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as pool:
         convert = partial(parquet_copy, folder=out, wanted=wanted, limit=limit)
         return list(pool.map(convert, files))

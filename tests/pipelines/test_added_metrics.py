@@ -1,6 +1,7 @@
 """Metrics that are added to a finished run; ids that may be absent, columns that are kept."""
 
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 
 import pipelines.score as MODULE
 from pipelines.cli.app import run
+from pipelines.runs.corpus import with_copies
 from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
@@ -187,6 +189,14 @@ def test_ids_are_optional(tmp_path):
     assert table["system_id"].unique().to_pylist() == ["mine"]
     assert table["input_file"].to_pylist() == [str(path) for path in paths for _ in range(2)]
     assert table["input_row"].to_pylist() == [0, 1, 0, 1]
+
+
+def test_folder_of_the_copies_is_there_before_they_are_made(tmp_path, monkeypatch):
+    there = []
+    convert = lambda file, folder, **_: there.append(os.listdir(folder))  # noqa: E731
+    monkeypatch.setattr("pipelines.runs.corpus.parquet_copy", convert)
+    with_copies(["a.jsonl", "b.jsonl"], str(tmp_path), None, None)
+    assert there == [["inputs"]] * 2
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
