@@ -24,7 +24,6 @@ from cluster import (
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
 from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
-from tests.cluster.toy_scorer import MakeScorer
 
 FORMATS = ["parquet", "jsonl", "csv"]
 
@@ -35,11 +34,6 @@ def planned(paths, folder, rows_per_shard=20_000, limit=None):
     wanted = Wanted(needed=("candidate",))
     files = [parquet_copy(file, str(folder), wanted, limit) for file in listed]
     return knowing(plan_shards(files, rows_per_shard, limit), files)
-
-
-@pytest.fixture
-def make_scorer():
-    return MakeScorer
 
 
 def rows_of(n):
@@ -75,8 +69,20 @@ def write_corpus(tmp_path):
 
 
 @pytest.fixture
-def make_rows():
-    return rows_of
+def make_plan(write_corpus):
+    """Plan a file of rows, by so many a shard."""
+
+    def make(rows_per_shard=8, n_rows=48):
+        path = write_corpus(rows_of(n_rows), row_group_size=rows_per_shard)
+        return plan_shards(list_inputs([path]), rows_per_shard)
+
+    return make
+
+
+@pytest.fixture
+def plan(make_plan):
+    """Six shards of eight rows."""
+    return make_plan()
 
 
 @pytest.fixture
@@ -101,11 +107,11 @@ def read_scores():
 
 
 @pytest.fixture
-def check_scores(read_scores, make_rows, job):
-    """Check that a run has the scores of the first rows, but for those of failed shards."""
+def check_scores(read_scores, job):
+    """Check that a run has the scores of all rows, but for those of failed shards."""
 
-    def check(n_rows, *, but=range(0)):
-        rows = [row for i, row in enumerate(make_rows(n_rows)) if i not in but]
+    def check(*, but=range(0)):
+        rows = [row for i, row in enumerate(rows_of(48)) if i not in but]
         expected = [float(len(row["candidate"])) for row in rows]
         assert read_scores(job.out)["characters"].to_pylist() == expected
 

@@ -1,4 +1,4 @@
-"""What tests have another process call: functions it can import. Their last argument is `say`."""
+"""What tests have another process call, which is told where to `say` something; who is alive."""
 
 import logging
 import os
@@ -72,3 +72,17 @@ def facts_of_worker():
     from cluster import on_ray
 
     return {"OMP": os.environ["OMP_NUM_THREADS"], "path": sys.path, "ours": on_ray.__file__}
+
+
+def marked_processes(mark):
+    """Other processes that inherited `ASSAY_TEST_MARK` with a value, and what each is called."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        try:
+            environment = place.joinpath("environ").read_bytes().split(b"\0")
+            command = place.joinpath("cmdline").read_bytes().split(b"\0")[0].decode()
+        except OSError:
+            continue
+        if f"ASSAY_TEST_MARK={mark}".encode() in environment and place.name != str(os.getpid()):
+            found[int(place.name)] = command.rpartition("/")[2]
+    return found

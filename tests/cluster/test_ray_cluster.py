@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster import RayOptions, committed, run_local, run_ray
 from cluster.children import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
-from tests.cluster.toy_scorer import Slowly
+from tests.cluster.toy_scorer import MakeScorer, Slowly
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -69,11 +69,6 @@ def connection(cluster, ray_cluster):
 
 
 @pytest.fixture
-def plan(write_corpus, make_rows):
-    return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
-
-
-@pytest.fixture
 def run(plan, job):
     def run(make, on_report=None, **options):
         return run_ray(plan, make, job, on_report, options=RayOptions(**options))
@@ -93,7 +88,7 @@ def traces(tmp_path):
 
 
 def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
-    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
+    cluster, connection, run, check_scores, traces, monkeypatch
 ):
     from cluster import ray_runner
 
@@ -107,14 +102,14 @@ def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
             cluster.remove_node(nodes[0], allow_graceful=False)
             nodes.append(None)
 
-    reports = run(make_scorer(Slowly(traces, 0.8)), on_report)
+    reports = run(MakeScorer(Slowly(traces, 0.8)), on_report)
     assert len(nodes) == 2, "the new node got no worker"
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    assert not any(report.error for report in reports)
+    check_scores()
 
 
 def test_shard_of_a_frozen_worker_is_given_to_another(
-    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
+    cluster, connection, run, check_scores, traces, monkeypatch
 ):
     from cluster import ray_runner
 
@@ -128,36 +123,34 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
 
     node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     try:
-        reports = run(make_scorer(Slowly(traces)), on_report, workers=2)
+        reports = run(MakeScorer(Slowly(traces)), on_report, workers=2)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)
         cluster.remove_node(node)
     assert frozen
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    assert not any(report.error for report in reports)
+    check_scores()
 
 
 @pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
-def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, make_scorer, job, check_scores, host
-):
+def test_run_joins_with_the_token_and_gives_the_same_files(cluster, run, job, check_scores, host):
     own_host, _, port = cluster.address.rpartition(":")
-    reports = run(make_scorer(), address=f"{host or own_host}:{port}", versions={})
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    reports = run(MakeScorer(), address=f"{host or own_host}:{port}", versions={})
+    assert not any(report.error for report in reports)
+    check_scores()
     assert not list(Path(job.out).glob(".*"))
 
 
-def test_wrong_token_is_refused(cluster, run, make_scorer, monkeypatch):
+def test_wrong_token_is_refused(cluster, run, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
     with pytest.raises(ConnectionError, match=r"another token than this driver has; set RAY_"):
-        run(make_scorer(), address=cluster.address)
+        run(MakeScorer(), address=cluster.address)
 
 
-def test_other_versions_on_a_node_are_refused(cluster, run, make_scorer, plan, job):
+def test_other_versions_on_a_node_are_refused(cluster, run, plan, job):
     with pytest.raises(ValueError, match=r"numpy \d.* there and 0\.9 here") as caught:
-        run(make_scorer(), address=cluster.address, versions={"numpy": "0.9"})
+        run(MakeScorer(), address=cluster.address, versions={"numpy": "0.9"})
     assert "\n" not in str(caught.value)
     assert committed(job.out, plan, job.fingerprint) == set()
 
@@ -205,7 +198,7 @@ def test_packages_are_sent_to_a_node_that_lacks_them(
         node.terminate()
         node.wait()
         cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    assert all(report.error is None for report in reports)
+    assert not any(report.error for report in reports)
     here = replace(job, out=str(tmp_path / "here"))
     run_local(plan, make_scorer, here)
     assert read_scores(job.out).equals(read_scores(here.out))
@@ -236,23 +229,23 @@ def bare_python(folder):
     return str(folder / "bin" / "python")
 
 
-def test_cluster_without_a_token_is_refused_unless_told(run, make_scorer, plan, job, monkeypatch):
+def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypatch):
     from ray.cluster_utils import Cluster
 
     set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
     try:
         with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
-            run(make_scorer(), address=cluster.address)
+            run(MakeScorer(), address=cluster.address)
         assert not Path(job.out).exists()
-        run(make_scorer(), address=cluster.address, is_open_allowed=True)
+        run(MakeScorer(), address=cluster.address, is_open_allowed=True)
     finally:
         cluster.shutdown()
     assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
 
 
 def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    run, make_scorer, plan, job, check_scores, traces, capfd, monkeypatch
+    run, plan, job, check_scores, traces, capfd, monkeypatch
 ):
     from ray.cluster_utils import Cluster
 
@@ -267,7 +260,7 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
         with pytest.raises(
             RuntimeError, match=r"the Ray cluster was lost .* run the same"
         ) as caught:
-            run(make_scorer(Slowly(traces)), on_report, address=cluster.address)
+            run(MakeScorer(Slowly(traces)), on_report, address=cluster.address)
     finally:
         noise = capfd.readouterr()
         cluster.shutdown()
@@ -275,5 +268,5 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
     assert noise == ("", "")
     left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
     assert left
-    run_local(left, make_scorer(), job)
-    check_scores(48)
+    run_local(left, MakeScorer(), job)
+    check_scores()

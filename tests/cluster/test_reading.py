@@ -14,6 +14,7 @@ from cluster import column_names, lines, list_inputs
 from cluster.inputs import format_of
 from cluster.reading import read_files
 from cluster.schema import Wanted
+from tests.cluster.conftest import rows_of
 
 
 def read(path, needed, batch_rows=1_000, columns=None, **more):
@@ -196,8 +197,8 @@ def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
 @pytest.mark.parametrize("limit", [None, 1, 11, 1_000])
-def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
-    rows = make_rows(25)
+def test_batches_are_even_and_in_order(write_corpus, format, limit):
+    rows = rows_of(25)
     paths = [
         write_corpus(rows[:14], format, "a", row_group_size=4),
         write_corpus(rows[14:], format, "b"),
@@ -213,8 +214,8 @@ def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-def test_column_names(write_corpus, make_rows, format):
-    path = write_corpus(make_rows(3), format)
+def test_column_names(write_corpus, format):
+    path = write_corpus(rows_of(3), format)
     assert column_names(path, format) == ["document_id", "system_id", "candidate"]
 
 
@@ -264,8 +265,8 @@ def test_kept_columns_come_along(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_compressed_text_reads_like_the_text(write_corpus, make_rows, suffix, format):
-    path = Path(write_corpus(make_rows(50), format))
+def test_compressed_text_reads_like_the_text(write_corpus, suffix, format):
+    path = Path(write_corpus(rows_of(50), format))
     packed = Path(f"{path}{suffix}")
     codec = pa.Codec({".gz": "gzip", ".zst": "zstd"}[suffix])
     packed.write_bytes(codec.compress(path.read_bytes(), asbytes=True))

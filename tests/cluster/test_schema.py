@@ -121,8 +121,7 @@ def test_invalid_utf8_is_null_with_a_reason_and_spoils_its_row_only(name, cells,
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"),
-    [("candidate", [1, 2]), ("candidate", [["a"]]), ("references", [[1], [2]])],
+    ("name", "cells"), [("candidate", [1, 2]), ("candidate", [["a"]]), ("references", [[1], [2]])]
 )
 def test_column_that_is_no_text_rejected(name, cells):
     with pytest.raises(ValueError, match=f"`{name}` in the corpus must be text"):
