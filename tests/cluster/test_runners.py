@@ -35,10 +35,6 @@ def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
         run(plan, CannotBeMade(), job)
 
 
-def test_nothing_to_do(job):
-    assert run_local([], None, job) == []
-
-
 def test_resume_scores_what_is_not_committed(plan, job, check_scores):
     run_local(plan[1:3], MakeScorer(), job)
     first = {path: path.stat().st_mtime_ns for path in Path(job.out, "scores").iterdir()}

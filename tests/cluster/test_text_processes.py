@@ -111,24 +111,6 @@ def test_broken_text_process_fails_its_shard_only(plan, gpu_job, how, error):
     assert [report.attempts for report in reports] == [1, 2, 1]
 
 
-def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, tmp_path):
-    """After a failure the scorer adds 1000 to everything; no file must have that."""
-    bad = rows_of(60)[5]["candidate"]
-    expected = replace(job, out=str(tmp_path / "expected"))
-    run_local(plan, lambda threads: CountCharacters(), expected)
-    reports = run_local(
-        plan,
-        lambda threads: CountCharacters(fails_on=bad, spoils=True),
-        replace(gpu_job, threads=1),
-        max_attempts=2,
-    )
-    assert [report.error is None for report in reports] == [False, True, True]
-    assert [report.attempts for report in reports] == [2, 1, 1]
-    fine = files_of(expected.out)
-    for name, written in files_of(gpu_job.out).items():
-        assert fine[name] == written
-
-
 @pytest.mark.parametrize("how", [{"threads": 1}, {"threads": 2, "has_gpu": False}])
 def test_failure_is_told_though_the_next_batch_finds_the_scorer_spoiled(plan, gpu_job, how):
     class Fails(CountCharacters):
