@@ -48,6 +48,10 @@ def rows_of(n):
     ]
 
 
+POISON = rows_of(48)[20]["candidate"]
+"""In the third of six shards."""
+
+
 @pytest.fixture
 def write_corpus(tmp_path):
     """Write rows as one file and return its path."""

@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
+
 
 def double(number, say):
     say("half", number / 2)
@@ -76,13 +78,7 @@ def facts_of_worker():
 
 def marked_processes(mark):
     """Other processes that inherited `ASSAY_TEST_MARK` with a value, and what each is called."""
-    found = {}
-    for place in Path("/proc").iterdir():
-        try:
-            environment = place.joinpath("environ").read_bytes().split(b"\0")
-            command = place.joinpath("cmdline").read_bytes().split(b"\0")[0].decode()
-        except OSError:
-            continue
-        if f"ASSAY_TEST_MARK={mark}".encode() in environment and place.name != str(os.getpid()):
-            found[int(place.name)] = command.rpartition("/")[2]
-    return found
+    marked = {"ASSAY_TEST_MARK": str(mark)}.items()
+    processes = psutil.process_iter(["environ", "name"])
+    alive = [process for process in processes if marked <= (process.info["environ"] or {}).items()]
+    return {process.pid: process.info["name"] for process in alive if process.pid != os.getpid()}

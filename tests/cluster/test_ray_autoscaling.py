@@ -10,19 +10,15 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster import RayOptions, run_ray
 from tests.cluster.object_stores import free_port
 from tests.cluster.toy_scorer import MakeScorer, UntilOnNodes
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.ray,
-    pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 MOST_NODES = 3
 COMMANDS = ("setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
@@ -84,10 +80,10 @@ def address(monkeypatch, tmp_path):
             time.sleep(0.2)
         yield place
     finally:
-        for name in os.listdir("/proc"):
-            with suppress(ValueError, ProcessLookupError):
-                if os.getsid(int(name)) == head.pid:
-                    os.kill(int(name), signal.SIGKILL)
+        for pid in psutil.pids():
+            with suppress(ProcessLookupError):
+                if os.getsid(pid) == head.pid:
+                    os.kill(pid, signal.SIGKILL)
         head.wait()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -14,10 +14,11 @@ from cluster import RayOptions, ShardReport, committed, on_ray, run_local, run_r
 from cluster.on_ray import describe_on_ray
 from cluster.ray_process import ProcessLost
 from cluster.schedule import Schedule
-from tests.cluster.conftest import rows_of
+from tests.cluster.conftest import POISON
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard
 
 pytestmark = pytest.mark.ray
+TRIED_TWICE = [(None, n) for n in (1, 1, 2, 1, 1, 1)]
 
 
 def parts_of(out):
@@ -54,7 +55,7 @@ def test_worker_with_a_gpu_prepares_a_shard_before_the_last_one_is_compared(
 def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
     plan, job, run_on_ray, tmp_path, check_scores, fault
 ):
-    how = {fault: rows_of(48)[20]["candidate"], "spoils": True}
+    how = {fault: POISON, "spoils": True}
     reports = run_on_ray(plan, MakeScorer(**how), job, **GPU, max_attempts=2)
     wrong = [report for report in reports if report.error is not None]
     assert [report.index for report in wrong] == [2]
@@ -71,11 +72,10 @@ def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
 def test_killed_worker_loses_and_doubles_nothing(
     plan, job, run_on_ray, tmp_path, check_scores, capfd
 ):
-    how = {"kills_on": rows_of(48)[20]["candidate"], "once": str(tmp_path / "killed")}
+    how = {"kills_on": POISON, "once": str(tmp_path / "killed")}
     reports = run_on_ray(plan, MakeScorer(**how), job, workers=2)
     assert (tmp_path / "killed").exists()
-    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
-    assert not any(report.error for report in reports)
+    assert [(report.error, report.attempts) for report in reports] == TRIED_TWICE
     check_scores()
     assert len(parts_of(job.out)) == 6
     assert capfd.readouterr().out == ""  # where results go
@@ -114,12 +114,24 @@ def test_worker_that_fails_fast_is_started_anew_then_left_out(
     assert 1 <= len(list(pids.iterdir())) <= 2
 
 
+def die(threads):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.slow
-def test_run_ends_when_no_worker_works(make_plan, job, run_on_ray):
-    plan = make_plan(2)
-    message = r"no worker is left: shards kept failing on 1 of 1.*OSError: this"
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (MakeScorer(fail), r"no worker is left: shards kept failing on 1 of 1.*OSError: this"),
+        (die, r"all 1 workers died 2 times before they were ready"),
+    ],
+)
+def test_run_ends_when_no_worker_works(
+    make_plan, job, run_on_ray, ray_cluster, monkeypatch, make, message
+):
+    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
     with pytest.raises(RuntimeError, match=message):
-        run_on_ray(plan, MakeScorer(fail), job, workers=1)
+        run_on_ray(make_plan(2), make, job, workers=1)
 
 
 @pytest.mark.slow
@@ -197,29 +209,16 @@ def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
 ):
     monkeypatch.setattr(ray_cluster, "SLOW_AFTER_S", 0.05)
     monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.2)
-    poison, once = rows_of(48)[20]["candidate"], tmp_path / "has-hung"
+    once = tmp_path / "has-hung"
 
     def hang_once(rows):
-        if poison in rows["candidate"].to_pylist() and not once.exists():
+        if POISON in rows["candidate"].to_pylist() and not once.exists():
             once.touch()
             os.kill(os.getpid(), signal.SIGSTOP)
 
     reports = run_on_ray(plan, MakeScorer(hang_once), job, workers=1)
-    assert not any(report.error for report in reports)
-    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
+    assert [(report.error, report.attempts) for report in reports] == TRIED_TWICE
     check_scores()
-
-
-@pytest.mark.slow
-def test_workers_that_die_before_they_are_ready_stop_the_run(
-    plan, job, run_on_ray, ray_cluster, monkeypatch
-):
-    def make(threads):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
-    with pytest.raises(RuntimeError, match=r"all 1 workers died 2 times before they were ready"):
-        run_on_ray(plan, make, job, workers=1)
 
 
 def test_worker_has_the_threads_it_was_given(plan, job, run_on_ray, tmp_path):
@@ -254,15 +253,11 @@ def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_f
     shards = make_plan(10, 30)
     asked = []
 
-    class Actor:
-        def __init__(self):
-            for name in ("ready", "end", "score"):
-                call = SimpleNamespace(
-                    remote=lambda *_, name=name: asked.append(name) or len(asked)
-                )
-                setattr(self, name, call)
+    def call(name):
+        return SimpleNamespace(remote=lambda *_: asked.append(name) or len(asked))
 
-    pool = SimpleNamespace(actors=[Actor()], shards_at_once=2)
+    actor = SimpleNamespace(**{name: call(name) for name in ("ready", "end", "score")})
+    pool = SimpleNamespace(actors=[actor], shards_at_once=2)
     monkeypatch.setattr(ray_runner, "HeadWatch", SimpleNamespace)
     monkeypatch.setattr(ray_runner, "RunMetrics", SimpleNamespace)
     driver = ray_runner._Driver(Schedule(shards, 3, 30.0), pool, lambda *_: None)
@@ -271,18 +266,16 @@ def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_f
         monkeypatch.setattr(ray_runner.ray, "get", lambda _: value)
         driver._take(min(driver._running))
 
-    def failed(index):
-        return ShardReport(index=index, error="this node is broken")
-
+    failed = [ShardReport(index=index, error="this node is broken") for index in range(3)]
     driver._ask(0)
     answer("node")
     driver._idle = [0]  # one shard to begin with
     driver._assign()
-    answer(failed(0))
+    answer(failed[0])
     answer("node")
     driver._assign()
-    answer(failed(1))
-    answer(failed(2))
+    answer(failed[1])
+    answer(failed[2])
     assert asked == ["ready", "score", "ready", "score", "score", "end"]
 
 
