@@ -13,6 +13,7 @@ import pytest
 from cluster import (
     Job,
     RayOptions,
+    committed,
     knowing,
     list_inputs,
     plan_shards,
@@ -24,6 +25,7 @@ from cluster import (
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
 from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
+from tests.cluster.toy_scorer import MakeScorer
 
 FORMATS = ["parquet", "jsonl", "csv"]
 
@@ -118,6 +120,20 @@ def check_scores(read_scores, job):
         rows = [row for i, row in enumerate(rows_of(48)) if i not in but]
         expected = [float(len(row["candidate"])) for row in rows]
         assert read_scores(job.out)["characters"].to_pylist() == expected
+
+    return check
+
+
+@pytest.fixture
+def check_resumed(check_scores, job):
+    """Check that what a run has left to do can be scored here; return it."""
+
+    def check(plan):
+        done = committed(job.out, plan, job.fingerprint)
+        left = [shard for shard in plan if shard.index not in done]
+        run_local(left, MakeScorer(), job)
+        check_scores()
+        return left
 
     return check
 

@@ -49,9 +49,13 @@ def cluster(ray_cluster):
     with pytest.MonkeyPatch.context() as patch:
         set_all(patch, SETTINGS)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
-        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        add_node(cluster)
         yield cluster
         cluster.shutdown()
+
+
+def add_node(cluster):
+    return cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
 
 def set_all(patch, variables):
@@ -90,14 +94,12 @@ def traces(tmp_path):
 def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
     cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    from cluster import ray_runner
-
-    monkeypatch.setattr(ray_runner, "LOOK_AROUND_EVERY_S", 0.3)
+    monkeypatch.setattr("cluster.ray_runner.LOOK_AROUND_EVERY_S", 0.3)
     nodes = []
 
     def on_report(report):
         if not nodes:
-            nodes.append(cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
+            nodes.append(add_node(cluster))
         elif len(nodes) == 1 and len(workers_of(traces)) == 2:
             cluster.remove_node(nodes[0], allow_graceful=False)
             nodes.append(None)
@@ -111,9 +113,7 @@ def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
 def test_shard_of_a_frozen_worker_is_given_to_another(
     cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    from cluster import ray_runner
-
-    monkeypatch.setattr(ray_runner, "SLOW_AFTER_S", 1.0)
+    monkeypatch.setattr("cluster.ray_runner.SLOW_AFTER_S", 1.0)
     frozen = []
 
     def on_report(report):
@@ -121,7 +121,7 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
             frozen.append(max(workers_of(traces)))
             os.kill(frozen[0], signal.SIGSTOP)
 
-    node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    node = add_node(cluster)
     try:
         reports = run(MakeScorer(Slowly(traces)), on_report, workers=2)
     finally:
@@ -197,7 +197,7 @@ def test_packages_are_sent_to_a_node_that_lacks_them(
     finally:
         node.terminate()
         node.wait()
-        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        add_node(cluster)
     assert not any(report.error for report in reports)
     here = replace(job, out=str(tmp_path / "here"))
     run_local(plan, make_scorer, here)
@@ -205,16 +205,12 @@ def test_packages_are_sent_to_a_node_that_lacks_them(
 
 
 def wait_for_nodes(cluster, n_nodes):
-    deadline = time.monotonic() + 60
-    while sum(node.state == 0 for node in nodes_of(cluster)) < n_nodes:
-        assert time.monotonic() < deadline, "the node has not joined"
-        time.sleep(0.2)
-
-
-def nodes_of(cluster):
     from ray._raylet import GcsClient
 
-    return GcsClient(address=cluster.address).get_all_node_info(timeout=10).values()
+    deadline, client = time.monotonic() + 60, GcsClient(address=cluster.address)
+    while sum(node.state == 0 for node in client.get_all_node_info(timeout=10).values()) < n_nodes:
+        assert time.monotonic() < deadline, "the node has not joined"
+        time.sleep(0.2)
 
 
 def bare_python(folder):
@@ -245,7 +241,7 @@ def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypa
 
 
 def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    run, plan, job, check_scores, traces, capfd, monkeypatch
+    run, plan, check_resumed, traces, capfd, monkeypatch
 ):
     from ray.cluster_utils import Cluster
 
@@ -257,16 +253,12 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
 
     capfd.readouterr()
     try:
-        with pytest.raises(
-            RuntimeError, match=r"the Ray cluster was lost .* run the same"
-        ) as caught:
+        said = r"the Ray cluster was lost .* run the same"
+        with pytest.raises(RuntimeError, match=said) as caught:
             run(MakeScorer(Slowly(traces)), on_report, address=cluster.address)
     finally:
         noise = capfd.readouterr()
         cluster.shutdown()
     assert "\n" not in str(caught.value)
     assert noise == ("", "")
-    left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
-    assert left
-    run_local(left, MakeScorer(), job)
-    check_scores()
+    assert check_resumed(plan)

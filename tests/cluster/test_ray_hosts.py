@@ -102,14 +102,11 @@ class Host:
     def pids(self, name=""):
         """Processes in this namespace whose command line begins with a name, the anchor aside."""
         found = []
-        for text in sh("ip", "netns", "pids", self.namespace).split():
-            try:
-                command = Path("/proc", text, "cmdline").read_bytes()
-            except OSError:
-                continue
-            is_named = command.split(b"\0")[0].rpartition(b"/")[2].startswith(name.encode())
-            if int(text) != self.anchor.pid and is_named:
-                found.append(int(text))
+        for pid in map(int, sh("ip", "netns", "pids", self.namespace).split()):
+            with suppress(OSError):  # it has ended meanwhile
+                command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+                if pid != self.anchor.pid and command.rpartition("/")[2].startswith(name):
+                    found.append(pid)
         return found
 
     def signal(self, pids, number):

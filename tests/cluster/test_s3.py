@@ -88,13 +88,11 @@ def test_missing_and_forbidden_are_said_at_once(proxy, bucket):
         open_input(f"s3://{bucket}/nothing")
     with pytest.raises(OSError, match=r"cannot reach s3://no-such-bucket/x .*does not exist"):
         write_whole("s3://no-such-bucket/x", b"x")
-    assert len(proxy.weather.seen) == 2
     proxy.weather.is_forbidden = True
-    with pytest.raises(PermissionError, match=r"no permission for .*check the credentials"):
-        open_input(f"s3://{bucket}/nothing")
-    with pytest.raises(PermissionError, match=r"no permission for .*check the credentials") as told:
-        write_whole(f"s3://{bucket}/x", b"x")
-    assert "hush" not in str(told.value)
+    for ask in (open_input, lambda url: write_whole(url, b"x")):
+        with pytest.raises(PermissionError, match=r"no permission .*the credentials") as told:
+            ask(f"s3://{bucket}/x")
+        assert "hush" not in str(told.value)
     assert len(proxy.weather.seen) == 4
 
 
@@ -105,10 +103,9 @@ def test_nothing_is_seen_of_an_upload_that_fails(proxy, server, bucket, monkeypa
     weather = proxy.weather
     weather.rate, weather.kinds = 1.0, ("reset",)
     weather.only = lambda method, path: "partNumber=2" in path
-    with pytest.raises(OSError, match="cannot reach"):
-        write_whole(f"s3://{bucket}/x", os.urandom(LARGE))
-    with pytest.raises(OSError, match="cannot reach"):
-        write_whole(f"s3://{bucket}/y", os.urandom(LARGE))
+    for name in ("x", "y"):
+        with pytest.raises(OSError, match="cannot reach"):
+            write_whole(f"s3://{bucket}/{name}", os.urandom(LARGE))
     assert any("partNumber=1" in path for _, path, _ in weather.seen)
     assert found(server, bucket) == {"x": b"old"}
 

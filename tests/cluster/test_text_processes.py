@@ -41,7 +41,7 @@ def files_of(out) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
 
 
-def table_of(*texts: str) -> pa.Table:
+def table_of(*texts):
     return pa.table({"candidate": texts})
 
 
@@ -51,7 +51,6 @@ def describe(rows: pa.Table) -> dict[str, object]:
         raise ValueError("no such text")
     return {
         "process": os.getpid(),
-        "has_torch": "torch" in __import__("sys").modules,
         "numbers": np.arange(rows.num_rows),
         "texts": rows["candidate"].combine_chunks(),
     }
