@@ -228,6 +228,16 @@ def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     assert found == expected
 
 
+def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
+    path = tmp_path / "corpus.csv"
+    lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
+    lines[100], lines[900] = '100,s,"c100,r\n', '900,s,c900",r\n'  # by themselves one cell
+    path.write_text(f"document_id,system_id,candidate,reference\n{''.join(lines)}")
+    rows = read(path, ("candidate",))
+    assert [i for i, row in enumerate(rows) if row["candidate"] != f"c{i}"] == [100, 900]
+    assert rows[100]["unreadable"] == STRAY.format(102)
+
+
 HEADER = ["document_id", "system_id", "candidate"]
 
 

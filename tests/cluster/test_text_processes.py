@@ -110,6 +110,18 @@ def test_broken_text_process_fails_its_shard_only(plan, gpu_job, how, error):
     assert [report.attempts for report in reports] == [1, 2, 1]
 
 
+def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, tmp_path):
+    """After a failure the scorer adds 1000 to everything; no file must have that."""
+    expected = replace(job, out=str(tmp_path / "expected"))
+    run_local(plan, lambda threads: CountCharacters(), expected)
+    how = {"fails_on": rows_of(60)[5]["candidate"], "spoils": True}
+    one_thread = replace(gpu_job, threads=1)
+    reports = run_local(plan, lambda _: CountCharacters(**how), one_thread, max_attempts=2)
+    assert [report.error is None for report in reports] == [False, True, True]
+    assert [report.attempts for report in reports] == [2, 1, 1]
+    assert files_of(gpu_job.out).items() <= files_of(expected.out).items()
+
+
 @pytest.mark.parametrize("how", [{"threads": 1}, {"threads": 2, "has_gpu": False}])
 def test_failure_is_told_though_the_next_batch_finds_the_scorer_spoiled(plan, gpu_job, how):
     class Fails(CountCharacters):
