@@ -24,13 +24,6 @@ def failed(shard, error="broken"):
     return ShardReport(index=shard.index, error=error)
 
 
-def test_shards_are_taken_in_order_and_each_once():
-    schedule = schedule_of(3)
-    assert [schedule.take(worker, 0.0).index for worker in range(3)] == [0, 1, 2]
-    assert schedule.take(3, 0.0) is None
-    assert (schedule.n_waiting, schedule.n_open) == (0, 3)
-
-
 def test_failed_shard_waits_at_the_end_until_it_is_given_up():
     schedule = schedule_of(2, max_attempts=2)
     shard = schedule.take(0, 0.0)
@@ -42,12 +35,15 @@ def test_failed_shard_waits_at_the_end_until_it_is_given_up():
     assert (schedule.n_waiting, schedule.n_open) == (0, 1)
 
 
-def test_shard_that_was_never_begun_costs_no_attempt():
-    schedule = schedule_of(2, max_attempts=1)
-    shard = schedule.take(0, 0.0)
-    schedule.put_back(0, shard)
-    assert schedule.take(0, 0.0).index == 0
-    assert schedule.settle(0, shard, ok(shard), 1.0).attempts == 1
+def test_shards_are_taken_in_order_and_one_that_was_never_begun_costs_no_attempt():
+    schedule = schedule_of(3, max_attempts=1)
+    first, *_ = taken = [schedule.take(worker, 0.0) for worker in range(3)]
+    assert [shard.index for shard in taken] == [0, 1, 2]
+    assert schedule.take(3, 0.0) is None
+    assert (schedule.n_waiting, schedule.n_open) == (0, 3)
+    schedule.put_back(0, first)
+    assert schedule.take(0, 0.0) == first
+    assert schedule.settle(0, first, ok(first), 1.0).attempts == 1
 
 
 def test_shard_that_failed_is_not_tried_again_beside_another():
