@@ -13,6 +13,7 @@ import pytest
 from cluster import (
     Job,
     RayOptions,
+    committed,
     knowing,
     list_inputs,
     plan_shards,
@@ -37,11 +38,6 @@ def planned(paths, folder, rows_per_shard=20_000, limit=None):
     return knowing(plan_shards(files, rows_per_shard, limit), files)
 
 
-@pytest.fixture
-def make_scorer():
-    return MakeScorer
-
-
 def rows_of(n):
     """Rows whose candidates need quoting in CSV; candidate i begins with its number."""
     return [
@@ -52,6 +48,10 @@ def rows_of(n):
         }
         for i in range(n)
     ]
+
+
+POISON = rows_of(48)[20]["candidate"]
+"""In the third of six shards."""
 
 
 @pytest.fixture
@@ -75,8 +75,20 @@ def write_corpus(tmp_path):
 
 
 @pytest.fixture
-def make_rows():
-    return rows_of
+def make_plan(write_corpus):
+    """Plan a file of rows, by so many a shard."""
+
+    def make(rows_per_shard=8, n_rows=48):
+        path = write_corpus(rows_of(n_rows), row_group_size=rows_per_shard)
+        return plan_shards(list_inputs([path]), rows_per_shard)
+
+    return make
+
+
+@pytest.fixture
+def plan(make_plan):
+    """Six shards of eight rows."""
+    return make_plan()
 
 
 @pytest.fixture
@@ -101,13 +113,27 @@ def read_scores():
 
 
 @pytest.fixture
-def check_scores(read_scores, make_rows, job):
-    """Check that a run has the scores of the first rows, but for those of failed shards."""
+def check_scores(read_scores, job):
+    """Check that a run has the scores of all rows, but for those of failed shards."""
 
-    def check(n_rows, *, but=range(0)):
-        rows = [row for i, row in enumerate(make_rows(n_rows)) if i not in but]
+    def check(*, but=range(0)):
+        rows = [row for i, row in enumerate(rows_of(48)) if i not in but]
         expected = [float(len(row["candidate"])) for row in rows]
         assert read_scores(job.out)["characters"].to_pylist() == expected
+
+    return check
+
+
+@pytest.fixture
+def check_resumed(check_scores, job):
+    """Check that what a run has left to do can be scored here; return it."""
+
+    def check(plan):
+        done = committed(job.out, plan, job.fingerprint)
+        left = [shard for shard in plan if shard.index not in done]
+        run_local(left, MakeScorer(), job)
+        check_scores()
+        return left
 
     return check
 

@@ -1,10 +1,12 @@
-"""What tests have another process call: functions it can import. Their last argument is `say`."""
+"""What tests have another process call, which is told where to `say` something; who is alive."""
 
 import logging
 import os
 import threading
 import time
 from pathlib import Path
+
+import psutil
 
 
 def double(number, say):
@@ -72,3 +74,11 @@ def facts_of_worker():
     from cluster import on_ray
 
     return {"OMP": os.environ["OMP_NUM_THREADS"], "path": sys.path, "ours": on_ray.__file__}
+
+
+def marked_processes(mark):
+    """Other processes that inherited `ASSAY_TEST_MARK` with a value, and what each is called."""
+    marked = {"ASSAY_TEST_MARK": str(mark)}.items()
+    processes = psutil.process_iter(["environ", "name"])
+    alive = [process for process in processes if marked <= (process.info["environ"] or {}).items()]
+    return {process.pid: process.info["name"] for process in alive if process.pid != os.getpid()}

@@ -29,13 +29,10 @@ without a response; answered late."""
 
 _START_S = 60.0
 _STALL_S = 0.2
-_BUSY = (
-    b"<?xml version='1.0'?><Error><Code>SlowDown</Code>"
-    b"<Message>Please reduce your request rate.</Message></Error>"
-)
-_FORBIDDEN = (
-    b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-)
+_REFUSALS = {
+    "busy": (503, b"<Error><Code>SlowDown</Code><Message>Reduce your rate.</Message></Error>"),
+    "forbidden": (403, b"<Error><Code>AccessDenied</Code><Message>Denied</Message></Error>"),
+}
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "date", "server"})
 
 
@@ -77,10 +74,8 @@ def _process(command: list[str], log: Path, address: str) -> Iterator[None]:
 def _answers(address: str) -> bool:
     try:
         urllib.request.urlopen(address, timeout=5).close()
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, urllib.error.HTTPError)
     return True
 
 
@@ -202,7 +197,7 @@ class FaultyProxy:
             fault = None
             if weather.is_out or weather.is_forbidden:
                 fault = "busy" if weather.is_out else "forbidden"
-            elif weather.most != 0 and weather.only(method, path) and self._is_hit():
+            elif weather.only(method, path) and weather.most != 0 and self._is_hit():
                 fault = self._rng.choice(weather.kinds)
                 weather.most = None if weather.most is None else weather.most - 1
             weather.seen.append((method, path, fault))
@@ -228,26 +223,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         fault = self.server.proxy.draw(self.command, self.path)
-        if fault == "reset":
+        body = b"" if fault == "reset" else self._body(is_cut=fault == "cut request")
+        if fault in ("reset", "cut request"):
             self._reset()
             return
-        body = self._body(is_cut=fault == "cut request")
-        if fault == "cut request":
-            self._reset()
-            return
-        if fault == "busy":
-            self._answer(503, {"Content-Type": "application/xml", "Retry-After": "0"}, _BUSY)
-            return
-        if fault == "forbidden":
-            self._answer(403, {"Content-Type": "application/xml"}, _FORBIDDEN)
+        if fault in _REFUSALS:
+            status, answer = _REFUSALS[fault]
+            self._answer(status, {"Content-Type": "application/xml", "Retry-After": "0"}, answer)
             return
         if fault == "stall":
             time.sleep(_STALL_S)
         status, headers, answer = self._ask(body)
         if fault == "lost response":
             self._reset()
-            return
-        self._answer(status, headers, answer, is_cut=fault == "cut response")
+        else:
+            self._answer(status, headers, answer, is_cut=fault == "cut response")
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _pass_on
 

@@ -1,36 +1,22 @@
-"""Globs mean the same everywhere, and a file counts once whatever it is called."""
+"""Globs mean the same everywhere, a file counts once whatever it is called, edits are seen."""
 
 import glob
 import os
 import tempfile
 from pathlib import Path
 
-import pyarrow.fs as pafs
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow._fs import _MockFileSystem
 
-from cluster import list_inputs
+from cluster import is_unchanged, list_inputs, with_content
 from cluster.listing import each_once, files_like, find_files
 
 NAMES = ("a", "b", "ab", ".h", "_u", "x y", "[a]", "a.csv", "b.csv", ".h.csv")
-PARTS = (
-    "*",
-    "**",
-    "?",
-    "a*",
-    "[ab]",
-    "[!a]*",
-    "[[]a]",
-    "*.csv",
-    ".*",
-    ".h",
-    "a",
-    "ab",
-    "**a",
-    "_*",
-)
+PARTS = ["*", "**", "?", "a*", "[ab]", "[!a]*", "[[]a]", "*.csv", ".*", ".h", "a", "**a", "_*"]
 ROW = b'{"document_id": "d", "system_id": "s", "candidate": "x"}\n'
 
 
@@ -69,7 +55,9 @@ globs = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).filter(
 )
 
 
-def check_glob(names, parts):
+@settings(max_examples=60)
+@given(names=trees, parts=globs)
+def test_glob_means_the_same_everywhere(names, parts):
     pattern = "/".join(parts)
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
@@ -81,19 +69,6 @@ def check_glob(names, parts):
         assert found(f"file://{folder}/{pattern}") == here
         store = files_like(on_a_store(folder), "in", parts)
         assert set(store) == {f"in/{name}" for name in expected}
-
-
-@settings(max_examples=30)
-@given(names=trees, parts=globs)
-def test_glob_means_the_same_everywhere(names, parts):
-    check_glob(names, parts)
-
-
-@pytest.mark.slow
-@settings(max_examples=500)
-@given(names=trees, parts=globs)
-def test_glob_means_the_same_everywhere_in_many_folders(names, parts):
-    check_glob(names, parts)
 
 
 def test_working_directory_is_no_pattern(tmp_path, monkeypatch):
@@ -108,25 +83,14 @@ def test_folders_of_a_store_are_listed_with_one_request_each_or_all_at_once(tmp_
     store = on_a_store(tmp_path)
     asked = []
 
-    class Asked(pafs.FSSpecHandler):
-        def __init__(self):
-            pass
+    class Asked:
+        def get_file_info(self, what):
+            asked.append(getattr(what, "base_dir", what))
+            return store.get_file_info(what)
 
-        def get_type_name(self):
-            return "asked"
-
-        def get_file_info(self, paths):
-            asked.append(paths)
-            return store.get_file_info(paths)
-
-        def get_file_info_selector(self, selector):
-            asked.append(selector.base_dir)
-            return store.get_file_info(selector)
-
-    store_files = pafs.PyFileSystem(Asked())
-    assert len(files_like(store_files, "in", ["**", "*.csv"])) == 9
+    assert len(files_like(Asked(), "in", ["**", "*.csv"])) == 9
     assert asked == ["in"]
-    assert len(files_like(store_files, "in", ["*", "1", "*.csv"])) == 3
+    assert len(files_like(Asked(), "in", ["*", "1", "*.csv"])) == 3
     folders = ["in", *(f"in/{i}" for i in range(3)), *(f"in/{i}/1" for i in range(3))]
     assert sorted(asked[1:]) == sorted(folders)
 
@@ -183,3 +147,76 @@ def test_name_that_is_no_text_is_said_and_the_others_are_read(tmp_path, caplog):
         stream.write(ROW)
     assert names_of(tmp_path, root=tmp_path) == ["a.jsonl"]
     assert r"/\udcff.jsonl'; rename it" in caplog.text
+
+
+def test_hidden_files_and_those_of_other_kinds_are_passed_over(tmp_path):
+    others = [".hidden.csv", "_SUCCESS", "README.md", "_temporary/c.csv"]
+    made(tmp_path, ["b.csv", "a.csv", "more/d.jsonl", *others])
+    expected = ["a.csv", "b.csv", "more/d.jsonl"]
+    assert names_of(tmp_path, tmp_path / "a.csv", tmp_path / "b*", root=tmp_path) == expected
+
+
+# name and content of a file, what is listed, and what is said
+BROKEN_FOOTER = b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1"
+REFUSED = [
+    ("", b"", "nowhere.parquet", r"no such file or folder: .*nowhere"),
+    ("", b"", "*.parquet", "no file matches"),
+    *(
+        ("a.parquet", content, "", r"not a .*Parquet file.*a\.parquet")
+        for content in (b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1", BROKEN_FOOTER)
+    ),
+    ("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`"),
+    ("a.txt", b"", "", "nothing to read in"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "asked", "message"), REFUSED)
+def test_wrong_input_rejected(tmp_path, name, content, asked, message):
+    if name:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
+        list_inputs([str(tmp_path / asked)])
+
+
+# What a file holds
+
+
+def test_footer_that_is_larger_than_what_is_read_of_it_first(tmp_path):
+    table = pa.table({"candidate": ["x"] * 3}).replace_schema_metadata({"about": "x" * 200_000})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (file,) = list_inputs([str(tmp_path)])
+    assert file.outline.n_rows == 3
+
+
+def content_of(path):
+    (file,) = with_content(list_inputs([str(path)]))
+    return file.content
+
+
+def test_edit_that_size_or_footer_do_not_show_changes_the_hash(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    content = bytearray(b"a line of text\n" * 200_000)
+    path.write_bytes(content)
+    before = content_of(path)
+    content[1_500_000] ^= 1
+    path.write_bytes(content)
+    assert content_of(path) != before
+    path, found = tmp_path / "corpus.parquet", []
+    for texts in (["aaa", "bbb"], ["aab", "bbb"]):
+        table = pa.table({"candidate": texts})
+        pq.write_table(table, path, compression="none", write_statistics=False)
+        written = path.read_bytes()
+        footer = written[-8 - int.from_bytes(written[-8:-4], "little") :]
+        found.append((footer, content_of(path)))
+    assert found[0][0] == found[1][0]
+    assert found[0][1] != found[1][1]
+
+
+def test_file_that_is_only_linked_to_is_unchanged(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("{}\n", encoding="utf-8")
+    (file,) = with_content(list_inputs([str(path)]))
+    os.utime(path, ns=(1, 1))
+    assert is_unchanged(file.path, file.version, file.content)
+    path.write_text("[{}]\n", encoding="utf-8")
+    assert not is_unchanged(file.path, file.version, file.content)

@@ -5,35 +5,23 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 
+import psutil
 import pytest
 
-from cluster import RayOptions, list_inputs, plan_shards, run_ray
-from tests.cluster.toy_scorer import UntilOnNodes
+from cluster import RayOptions, run_ray
+from tests.cluster.object_stores import free_port
+from tests.cluster.toy_scorer import MakeScorer, UntilOnNodes
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.ray,
-    pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 MOST_NODES = 3
-LISTS = (
-    "cluster_synced_files",
-    "initialization_commands",
-    "setup_commands",
-    "head_setup_commands",
-    "worker_setup_commands",
-    "head_start_ray_commands",
-    "worker_start_ray_commands",
-)
+COMMANDS = ("setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
 """What the autoscaler wants to find in its configuration, and the fake one has no use for."""
 
 
@@ -47,9 +35,7 @@ def address(monkeypatch, tmp_path):
     import ray
     from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     place = f"{ray.util.get_node_ip_address()}:{port}"
     node = {"resources": {"CPU": 1, "object_store_memory": 80_000_000}, "node_config": {}}
     node |= {"min_workers": 1, "max_workers": MOST_NODES}
@@ -70,7 +56,8 @@ def address(monkeypatch, tmp_path):
         "head_node_type": "ray.head.default",
     }
     settings |= {name: {} for name in ("auth", "docker", "file_mounts")}
-    settings |= {name: [] for name in LISTS}
+    settings |= {f"{name}_commands": [] for name in ("initialization", *COMMANDS)}
+    settings["cluster_synced_files"] = []
     config = tmp_path / "autoscaler.json"
     config.write_text(json.dumps(settings))
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
@@ -83,13 +70,8 @@ def address(monkeypatch, tmp_path):
     command += [f"--autoscaling-config={config}"]
     fake = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
     with (tmp_path / "head.txt").open("wb") as notes:
-        head = subprocess.Popen(
-            command,
-            env={**os.environ, **fake},
-            stdout=notes,
-            stderr=notes,
-            start_new_session=True,
-        )
+        quiet = {"stdout": notes, "stderr": notes, "start_new_session": True}
+        head = subprocess.Popen(command, env={**os.environ, **fake}, **quiet)
     try:
         deadline = time.monotonic() + 60
         while b"Ray runtime started" not in (tmp_path / "head.txt").read_bytes():
@@ -98,21 +80,18 @@ def address(monkeypatch, tmp_path):
             time.sleep(0.2)
         yield place
     finally:
-        for name in os.listdir("/proc"):
-            with suppress(ValueError, ProcessLookupError):
-                if os.getsid(int(name)) == head.pid:
-                    os.kill(int(name), signal.SIGKILL)
+        for pid in psutil.pids():
+            with suppress(ProcessLookupError):
+                if os.getsid(pid) == head.pid:
+                    os.kill(pid, signal.SIGKILL)
         head.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_workers_auto_has_the_cluster_grow(
-    address, write_corpus, make_rows, make_scorer, job, tmp_path
-):
+def test_workers_auto_has_the_cluster_grow(address, make_plan, job, tmp_path):
     traces = tmp_path / "traces"
     traces.mkdir()
-    make = make_scorer(UntilOnNodes(traces, MOST_NODES))  # goes on when all are there, in no hurry
-    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=4)]), 4)
-    reports = run_ray(plan, make, job, options=RayOptions(address=address, versions={}))
-    assert all(report.error is None for report in reports)
+    make = MakeScorer(UntilOnNodes(traces, MOST_NODES))  # goes on when all are there, in no hurry
+    reports = run_ray(make_plan(4), make, job, options=RayOptions(address=address, versions={}))
+    assert not any(report.error for report in reports)
     assert len(list(traces.iterdir())) == MOST_NODES

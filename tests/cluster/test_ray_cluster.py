@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import RayOptions, committed, list_inputs, plan_shards, run_local, run_ray
+from cluster import RayOptions, committed, run_local, run_ray
 from cluster.children import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
-from tests.cluster.toy_scorer import Slowly
+from tests.cluster.toy_scorer import MakeScorer, Slowly
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -49,9 +49,13 @@ def cluster(ray_cluster):
     with pytest.MonkeyPatch.context() as patch:
         set_all(patch, SETTINGS)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
-        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+        add_node(cluster)
         yield cluster
         cluster.shutdown()
+
+
+def add_node(cluster):
+    return cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
 
 def set_all(patch, variables):
@@ -66,11 +70,6 @@ def connection(cluster, ray_cluster):
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()
-
-
-@pytest.fixture
-def plan(write_corpus, make_rows):
-    return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
 
 
 @pytest.fixture
@@ -93,32 +92,28 @@ def traces(tmp_path):
 
 
 def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
-    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
+    cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    from cluster import ray_runner
-
-    monkeypatch.setattr(ray_runner, "LOOK_AROUND_EVERY_S", 0.3)
+    monkeypatch.setattr("cluster.ray_runner.LOOK_AROUND_EVERY_S", 0.3)
     nodes = []
 
     def on_report(report):
         if not nodes:
-            nodes.append(cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
+            nodes.append(add_node(cluster))
         elif len(nodes) == 1 and len(workers_of(traces)) == 2:
             cluster.remove_node(nodes[0], allow_graceful=False)
             nodes.append(None)
 
-    reports = run(make_scorer(Slowly(traces, 0.8)), on_report)
+    reports = run(MakeScorer(Slowly(traces, 0.8)), on_report)
     assert len(nodes) == 2, "the new node got no worker"
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    assert not any(report.error for report in reports)
+    check_scores()
 
 
 def test_shard_of_a_frozen_worker_is_given_to_another(
-    cluster, connection, run, make_scorer, check_scores, traces, monkeypatch
+    cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    from cluster import ray_runner
-
-    monkeypatch.setattr(ray_runner, "SLOW_AFTER_S", 1.0)
+    monkeypatch.setattr("cluster.ray_runner.SLOW_AFTER_S", 1.0)
     frozen = []
 
     def on_report(report):
@@ -126,38 +121,36 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
             frozen.append(max(workers_of(traces)))
             os.kill(frozen[0], signal.SIGSTOP)
 
-    node = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    node = add_node(cluster)
     try:
-        reports = run(make_scorer(Slowly(traces)), on_report, workers=2)
+        reports = run(MakeScorer(Slowly(traces)), on_report, workers=2)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)
         cluster.remove_node(node)
     assert frozen
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    assert not any(report.error for report in reports)
+    check_scores()
 
 
 @pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
-def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, make_scorer, job, check_scores, host
-):
+def test_run_joins_with_the_token_and_gives_the_same_files(cluster, run, job, check_scores, host):
     own_host, _, port = cluster.address.rpartition(":")
-    reports = run(make_scorer(), address=f"{host or own_host}:{port}", versions={})
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    reports = run(MakeScorer(), address=f"{host or own_host}:{port}", versions={})
+    assert not any(report.error for report in reports)
+    check_scores()
     assert not list(Path(job.out).glob(".*"))
 
 
-def test_wrong_token_is_refused(cluster, run, make_scorer, monkeypatch):
+def test_wrong_token_is_refused(cluster, run, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
     with pytest.raises(ConnectionError, match=r"another token than this driver has; set RAY_"):
-        run(make_scorer(), address=cluster.address)
+        run(MakeScorer(), address=cluster.address)
 
 
-def test_other_versions_on_a_node_are_refused(cluster, run, make_scorer, plan, job):
+def test_other_versions_on_a_node_are_refused(cluster, run, plan, job):
     with pytest.raises(ValueError, match=r"numpy \d.* there and 0\.9 here") as caught:
-        run(make_scorer(), address=cluster.address, versions={"numpy": "0.9"})
+        run(MakeScorer(), address=cluster.address, versions={"numpy": "0.9"})
     assert "\n" not in str(caught.value)
     assert committed(job.out, plan, job.fingerprint) == set()
 
@@ -204,24 +197,20 @@ def test_packages_are_sent_to_a_node_that_lacks_them(
     finally:
         node.terminate()
         node.wait()
-        cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    assert all(report.error is None for report in reports)
+        add_node(cluster)
+    assert not any(report.error for report in reports)
     here = replace(job, out=str(tmp_path / "here"))
     run_local(plan, make_scorer, here)
     assert read_scores(job.out).equals(read_scores(here.out))
 
 
 def wait_for_nodes(cluster, n_nodes):
-    deadline = time.monotonic() + 60
-    while sum(node.state == 0 for node in nodes_of(cluster)) < n_nodes:
-        assert time.monotonic() < deadline, "the node has not joined"
-        time.sleep(0.2)
-
-
-def nodes_of(cluster):
     from ray._raylet import GcsClient
 
-    return GcsClient(address=cluster.address).get_all_node_info(timeout=10).values()
+    deadline, client = time.monotonic() + 60, GcsClient(address=cluster.address)
+    while sum(node.state == 0 for node in client.get_all_node_info(timeout=10).values()) < n_nodes:
+        assert time.monotonic() < deadline, "the node has not joined"
+        time.sleep(0.2)
 
 
 def bare_python(folder):
@@ -236,23 +225,23 @@ def bare_python(folder):
     return str(folder / "bin" / "python")
 
 
-def test_cluster_without_a_token_is_refused_unless_told(run, make_scorer, plan, job, monkeypatch):
+def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypatch):
     from ray.cluster_utils import Cluster
 
     set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
     try:
         with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
-            run(make_scorer(), address=cluster.address)
+            run(MakeScorer(), address=cluster.address)
         assert not Path(job.out).exists()
-        run(make_scorer(), address=cluster.address, is_open_allowed=True)
+        run(MakeScorer(), address=cluster.address, is_open_allowed=True)
     finally:
         cluster.shutdown()
     assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
 
 
 def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    run, make_scorer, plan, job, check_scores, traces, capfd, monkeypatch
+    run, plan, check_resumed, traces, capfd, monkeypatch
 ):
     from ray.cluster_utils import Cluster
 
@@ -264,16 +253,12 @@ def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
 
     capfd.readouterr()
     try:
-        with pytest.raises(
-            RuntimeError, match=r"the Ray cluster was lost .* run the same"
-        ) as caught:
-            run(make_scorer(Slowly(traces)), on_report, address=cluster.address)
+        said = r"the Ray cluster was lost .* run the same"
+        with pytest.raises(RuntimeError, match=said) as caught:
+            run(MakeScorer(Slowly(traces)), on_report, address=cluster.address)
     finally:
         noise = capfd.readouterr()
         cluster.shutdown()
     assert "\n" not in str(caught.value)
     assert noise == ("", "")
-    left = [s for s in plan if s.index not in committed(job.out, plan, job.fingerprint)]
-    assert left
-    run_local(left, make_scorer(), job)
-    check_scores(48)
+    assert check_resumed(plan)

@@ -102,14 +102,11 @@ class Host:
     def pids(self, name=""):
         """Processes in this namespace whose command line begins with a name, the anchor aside."""
         found = []
-        for text in sh("ip", "netns", "pids", self.namespace).split():
-            try:
-                command = Path("/proc", text, "cmdline").read_bytes()
-            except OSError:
-                continue
-            is_named = command.split(b"\0")[0].rpartition(b"/")[2].startswith(name.encode())
-            if int(text) != self.anchor.pid and is_named:
-                found.append(int(text))
+        for pid in map(int, sh("ip", "netns", "pids", self.namespace).split()):
+            with suppress(OSError):  # it has ended meanwhile
+                command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+                if pid != self.anchor.pid and command.rpartition("/")[2].startswith(name):
+                    found.append(pid)
         return found
 
     def signal(self, pids, number):
@@ -160,28 +157,15 @@ class Hosts:
             place += ["--include-dashboard=false"]
         else:
             place = [f"--address={self.head.ip}:{PORT}", "--num-cpus=1"]
-        command = ["ray", "start", *place, f"--node-ip-address={host.ip}"]
-        command += ["--object-store-memory=80000000"]
+        place += [f"--node-ip-address={host.ip}", "--object-store-memory=80000000"]
+        command = ["ray", "start", *place]
         for _ in range(N_STARTS):
-            done = subprocess.run(
-                host.inside(*command),
-                env=self.environment,
-                cwd="/",
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-            )
+            how = {"capture_output": True, "text": True, "timeout": PATIENCE_S}
+            done = subprocess.run(host.inside(*command), env=self.environment, cwd="/", **how)
             if done.returncode == 0:
                 return
             host.power_off()
         raise AssertionError(done.stderr)
-
-    def restart(self):
-        """Start all hosts again, the head first."""
-        for host in self.hosts:
-            host.power_off()
-        for host in self.hosts:
-            self.start(host)
 
     def heal(self):
         """Start the hosts again that have no raylet any more."""
@@ -201,13 +185,11 @@ class Hosts:
         return driver.poll()
 
     def drive(self, options, notes):
-        return subprocess.Popen(
-            self.head.inside(sys.executable, "-c", DRIVER, json.dumps(options)),
-            env=self.environment,
-            cwd=ROOT,
-            stdout=notes,
-            stderr=notes,
-        )
+        """Start a run, which writes its output to a file."""
+        command = self.head.inside(sys.executable, "-c", DRIVER, json.dumps(options))
+        how = {"env": self.environment, "cwd": ROOT}
+        with notes.open("wb") as stream:
+            return subprocess.Popen(command, stdout=stream, stderr=stream, **how)
 
     def close(self):
         for host in self.hosts:
@@ -220,7 +202,8 @@ class Hosts:
 def hosts():
     hosts = Hosts()
     try:
-        hosts.restart()
+        for host in hosts.hosts:
+            hosts.start(host)
         yield hosts
     finally:
         hosts.close()
@@ -239,12 +222,8 @@ def request_(tmp_path_factory):
         return " ".join(f"{' '.join(rng.choice(words, 18)).capitalize()}." for _ in range(12))
 
     rows = [
-        {
-            "document_id": f"d{i // 4}",
-            "system_id": f"s{i % 4}",
-            "candidate": text(),
-            "reference": text(),
-        }
+        {"document_id": f"d{i // 4}", "system_id": f"s{i % 4}"}
+        | {"candidate": text(), "reference": text()}
         for i in range(N_ROWS)
     ]
     pq.write_table(pa.Table.from_pylist(rows), folder / "corpus.parquet", row_group_size=600)
@@ -256,22 +235,10 @@ def request_(tmp_path_factory):
     }
 
 
-def run_driver(hosts, options, folder, name):
-    notes = folder / f"{name}.txt"
-    with notes.open("wb") as stream:
-        return hosts.drive(options, stream), notes
-
-
 def files_of(out):
     """What counts of a run: every scores file that `_SUCCESS` lists."""
     names = Path(out, "_SUCCESS").read_text().split()
     return {name: Path(out, name).read_bytes() for name in names}
-
-
-def n_tried_again(out):
-    """Shards of the last run that were begun more than once."""
-    shards = json.loads(Path(out, "run.json").read_text())["result"]["shards"]
-    return sum(shard["attempts"] > 1 for shard in shards)
 
 
 @pytest.fixture(scope="module")
@@ -319,9 +286,8 @@ def kill_raylet(hosts, rng, driver):
 
 def kill_driver(hosts, rng, driver):
     # It has none, and `ps` fails, while it begins or ends.
-    found = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(driver.pid)], capture_output=True, text=True
-    )
+    command = ["ps", "-o", "pid=", "--ppid", str(driver.pid)]
+    found = subprocess.run(command, capture_output=True, text=True)
     mine = [int(pid) for pid in found.stdout.split()]
     victim = rng.choice([driver.pid, *mine])  # with the process that speaks to Ray, or that alone
     hosts.head.signal([victim], signal.SIGKILL)
@@ -353,18 +319,22 @@ def fail_fast(hosts, rng, driver):
 FAULTS = [kill_worker, kill_raylet, kill_driver, freeze_node, cut_network, fail_fast]
 
 
+@pytest.fixture
+def begun(hosts, request_, tmp_path):
+    """A run that has begun on hosts in order: its options, its watch, its driver and its notes."""
+    hosts.heal()
+    hosts.corpus = request_["corpus"]
+    out, notes = tmp_path / "out", tmp_path / "first.txt"
+    options = {**request_, "out": str(out), "address": f"{hosts.head.ip}:{PORT}"}
+    return options, Watch(out), hosts.drive(options, notes), notes
+
+
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_files_are_those_of_an_undisturbed_run(hosts, request_, expected, tmp_path, seed):
+def test_files_are_those_of_an_undisturbed_run(hosts, begun, expected, tmp_path, seed):
+    options, watch, driver, notes = begun
     rng = random.Random(seed)
     # Each fault comes first in turn; the second is any.
     faults = [FAULTS[seed % len(FAULTS)], rng.choice(FAULTS)]
-    hosts.heal()
-    hosts.corpus = request_["corpus"]
-    out = tmp_path / "out"
-    address = f"{hosts.head.ip}:{PORT}"
-    options = {**request_, "out": str(out), "address": address}
-    watch = Watch(out)
-    driver, notes = run_driver(hosts, options, tmp_path, "first")
     while driver.poll() is None and len(watch.seen) < 2:
         time.sleep(0.05)
     assert driver.poll() is None, notes.read_text()
@@ -376,30 +346,18 @@ def test_files_are_those_of_an_undisturbed_run(hosts, request_, expected, tmp_pa
     while status != 0:
         n_resumed += 1
         assert n_resumed <= 4, notes.read_text()
-        driver, notes = run_driver(hosts, options, tmp_path, f"resumed{n_resumed}")
-        status = hosts.wait_for(driver)
+        notes = tmp_path / f"resumed{n_resumed}.txt"
+        status = hosts.wait_for(hosts.drive(options, notes))
     watch.end()
     names = ", ".join(fault.__name__ for fault in faults)
-    logger.info(
-        "round %d: %s; resumed %d times, %d shards tried again, %d files written twice",
-        seed,
-        names,
-        n_resumed,
-        n_tried_again(out),
-        watch.n_rewritten,
-    )
-    assert files_of(out) == expected
-    assert not list(out.rglob("*.partial"))
+    said = "round %d: %s; resumed %d times, %d files written twice"
+    logger.info(said, seed, names, n_resumed, watch.n_rewritten)
+    assert files_of(options["out"]) == expected
+    assert not list(Path(options["out"]).rglob("*.partial"))
 
 
-def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(
-    hosts, request_, expected, tmp_path
-):
-    hosts.heal()
-    out = tmp_path / "out"
-    options = {**request_, "out": str(out), "address": f"{hosts.head.ip}:{PORT}"}
-    watch = Watch(out)
-    driver, notes = run_driver(hosts, options, tmp_path, "first")
+def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(hosts, begun, expected):
+    options, watch, driver, notes = begun
     host = hosts.workers[0]
     while driver.poll() is None:
         pids = host.pids()
@@ -410,7 +368,7 @@ def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(
         host.signal(pids, signal.SIGCONT)
         time.sleep(0.1)
     assert driver.wait(PATIENCE_S) == 0, notes.read_text()
-    assert files_of(out) == expected
+    assert files_of(options["out"]) == expected
     host.signal(at_work, signal.SIGCONT)  # and not its raylet, which would end it
     deadline = time.monotonic() + PATIENCE_S
     while not watch.n_rewritten and time.monotonic() < deadline:
@@ -418,4 +376,4 @@ def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(
     watch.end()
     host.power_off()
     assert watch.n_rewritten == 1
-    assert files_of(out) == expected
+    assert files_of(options["out"]) == expected

@@ -8,6 +8,8 @@ import urllib.request
 import pytest
 
 from cluster import RayOptions, list_inputs, plan_shards, run_ray
+from tests.cluster.conftest import rows_of
+from tests.cluster.toy_scorer import MakeScorer
 
 pytest.importorskip("prometheus_client", reason="the extra `cluster` is not installed")
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -45,10 +47,10 @@ def scrape(ray):
     return found
 
 
-def test_metrics_by_hand(write_corpus, make_rows, make_scorer, job, ray_cluster, monkeypatch):
+def test_metrics_by_hand(write_corpus, job, ray_cluster, monkeypatch):
     """Six shards of eight rows; one has a row without text, another always fails."""
     monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.0)
-    rows = make_rows(48)
+    rows = rows_of(48)
     rows[3]["candidate"] = None
     plan = plan_shards(list_inputs([write_corpus(rows, row_group_size=8)]), 8)
     reports, found = [], {}
@@ -65,7 +67,7 @@ def test_metrics_by_hand(write_corpus, make_rows, make_scorer, job, ray_cluster,
 
     options = RayOptions(workers=1, max_attempts=2)
     how = {"fails_on": rows[9]["candidate"]}
-    run_ray(plan, make_scorer(**how), job, scrape_at_the_end, options=options)
+    run_ray(plan, MakeScorer(**how), job, scrape_at_the_end, options=options)
     assert found["assay_rows_total",] == 40
     assert found["assay_shards_total", "done"] == 5
     assert found["assay_shards_total", "failed"] == 2

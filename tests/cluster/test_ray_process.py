@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.children import import_path
@@ -26,25 +27,23 @@ def test_result_and_what_it_says_arrive():
     assert heard == [4.0]
 
 
-def test_its_exception_is_ours():
-    with pytest.raises(ConnectionError, match="nobody there"):
-        call(drivers.fail)
-
-
 def test_its_warnings_are_ours(caplog):
     call(drivers.warn)
     assert caplog.messages == ["3 workers are not ready"]
 
 
-def test_end_without_an_answer_is_told_in_one_line(capfd):
-    with pytest.raises(ProcessLost, match=r"^Failed to connect to GCS$"):
-        call(drivers.end_with_a_note)
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (drivers.fail, ConnectionError, "nobody there"),
+        (drivers.end_with_a_note, ProcessLost, "^Failed to connect to GCS$"),
+        (drivers.kill_itself, ProcessLost, "ended by SIGKILL"),
+    ],
+)
+def test_its_end_is_told_in_one_line(function, error, message, capfd):
+    with pytest.raises(error, match=message):
+        call(function)
     assert capfd.readouterr() == ("", "")
-
-
-def test_end_by_a_signal_is_told():
-    with pytest.raises(ProcessLost, match="ended by SIGKILL"):
-        call(drivers.kill_itself)
 
 
 def test_threads_that_still_run_do_not_hold_up_the_end():
@@ -120,16 +119,16 @@ def test_it_ends_and_tidies_up_when_we_do(tmp_path, number, before):
     driver = subprocess.Popen(
         [sys.executable, "-c", before + DRIVER, str(left)],
         cwd=ROOT,
+        text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
     )
     child = int(driver.stdout.readline())
     driver.send_signal(number)
     driver.wait(30)
     driver.stdout.close()
     deadline = time.monotonic() + 30
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+    while psutil.pid_exists(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not Path(f"/proc/{child}").exists()
+    assert not psutil.pid_exists(child)
     assert left.exists()

@@ -1,10 +1,12 @@
-"""How many workers fit where, how a cluster is started and which is joined; none is started."""
+"""What fits where, which cluster is joined or how it is started, which nodes are fit; no run."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from cluster import RayOptions, ray_cluster
+from cluster.node_check import ABSENT, NodeFacts, node_facts, refusal
 from cluster.ray_cluster import Needs, cpus_beside
 from cluster.ray_options import cluster_address
 
@@ -12,12 +14,12 @@ from cluster.ray_options import cluster_address
 @pytest.mark.parametrize(
     ("cpus", "gpus", "resources", "room"),
     [
-        pytest.param(3, 0, {"CPU": 8.0}, 2, id="a-rest-stays-free"),
-        pytest.param(4, 1, {"CPU": 64.0, "GPU": 8.0}, 8, id="gpus-are-fewer"),
-        pytest.param(16, 1, {"CPU": 64.0, "GPU": 8.0}, 4, id="cores-are-fewer"),
-        pytest.param(1, 0.1, {"CPU": 64.0, "GPU": 1.0}, 10, id="tenths"),
-        pytest.param(1, 0.4, {"CPU": 64.0, "GPU": 2.0}, 4, id="no-worker-on-two-halves"),
-        pytest.param(1, 2, {"CPU": 64.0, "GPU": 5.0}, 2, id="pairs"),
+        (3, 0, {"CPU": 8.0}, 2),  # a rest stays free
+        (4, 1, {"CPU": 64.0, "GPU": 8.0}, 8),
+        (16, 1, {"CPU": 64.0, "GPU": 8.0}, 4),
+        (1, 0.1, {"CPU": 64.0, "GPU": 1.0}, 10),
+        (1, 0.4, {"CPU": 64.0, "GPU": 2.0}, 4),  # no worker on two halves
+        (1, 2, {"CPU": 64.0, "GPU": 5.0}, 2),
     ],
 )
 def test_room_by_hand(cpus, gpus, resources, room):
@@ -33,11 +35,11 @@ def test_gpus_that_ray_cannot_give_rejected(gpus):
 @pytest.mark.parametrize(
     ("gpus", "nodes", "cpus"),
     [
-        pytest.param(0, [{"CPU": 64.0, "GPU": 8.0}], 1, id="no-gpu-asked-for"),
-        pytest.param(1, [{"CPU": 64.0, "GPU": 8.0}], 8, id="its-share"),
-        pytest.param(1, [{"CPU": 4.0}, {"CPU": 64.0, "GPU": 8.0}], 8, id="head-without-gpu"),
-        pytest.param(1, [{"CPU": 64.0, "GPU": 8.0}, {"CPU": 8.0, "GPU": 2.0}], 4, id="the-least"),
-        pytest.param(0.25, [{"CPU": 2.0, "GPU": 1.0}], 1, id="never-none"),
+        (0, [{"CPU": 64.0, "GPU": 8.0}], 1),
+        (1, [{"CPU": 64.0, "GPU": 8.0}], 8),
+        (1, [{"CPU": 4.0}, {"CPU": 64.0, "GPU": 8.0}], 8),
+        (1, [{"CPU": 64.0, "GPU": 8.0}, {"CPU": 8.0, "GPU": 2.0}], 4),
+        (0.25, [{"CPU": 2.0, "GPU": 1.0}], 1),
     ],
 )
 def test_cores_beside_a_gpu(gpus, nodes, cpus, monkeypatch):
@@ -47,23 +49,22 @@ def test_cores_beside_a_gpu(gpus, nodes, cpus, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("address", "host", "port"),
+    ("address", "place"),
     [
-        ("head", "head", 6379),
-        ("head.example:7000", "head.example", 7000),
-        ("::1", "::1", 6379),
-        ("[FD00::2]:7000", "fd00::2", 7000),
+        ("head", ("head", 6379)),
+        ("head.example:7000", ("head.example", 7000)),
+        ("::1", ("::1", 6379)),
+        ("[FD00::2]:7000", ("fd00::2", 7000)),
     ],
 )
-def test_address_by_hand(address, host, port):
-    assert ray_cluster._host_and_port(address) == (host, port)
+def test_address_by_hand(address, place):
+    assert ray_cluster._host_and_port(address) == place
 
 
 @pytest.mark.parametrize(
     "address",
-    ["ray://head:10001", "http://head:8265", "", ":6379", "head:x", "head:70000", "[::1:7",
-     "::1]:7", "me@head", "head/path"],
-)  # fmt: skip
+    ["ray://head:10001", "", ":6379", "head:x", "head:70000", "[::1:7", "me@head", "head/path"],
+)
 def test_address_that_is_none_is_refused_with_a_way_out(address):
     said = r"must be `auto` or HOST\[:PORT\] .* IPv6 .* use `ray job submit`"
     with pytest.raises(ValueError, match=said) as caught:
@@ -75,7 +76,6 @@ def test_address_that_is_none_is_refused_with_a_way_out(address):
     ("asked", "variable", "address"),
     [
         (None, None, None),
-        (None, "local", None),
         (None, "10.0.0.1:6379", "10.0.0.1:6379"),
         (None, "http://127.0.0.1:8265", None),  # a dashboard, for `ray job submit`
         ("head", "10.0.0.1:6379", "head"),
@@ -132,3 +132,71 @@ def test_asking_without_a_token_imports_nothing_that_lies_around(tmp_path, monke
     with pytest.raises(ValueError, match="at nowhere asks for no token"):
         ray_cluster._refuse_open_cluster()
     assert not (tmp_path / "run").exists()
+
+
+# Nodes
+
+DRIVER = NodeFacts(
+    node="laptop",
+    python="3.11",
+    packages={"sms": "a1", "cluster": "b2"},
+    versions={"assay": "0.1.0", "numpy": "2.4.1"},
+    sees_file=True,
+)
+NODE = replace(DRIVER, node="gpu7")
+SENT = {"assay": ABSENT, "numpy": "2.4.1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"python": "3.12"}, "node gpu7 has Python 3.12 and this driver 3.11"),
+        (
+            {"versions": {"assay": "0.1.0", "numpy": "2.5.0"}},
+            "node gpu7 has other versions than this driver: numpy 2.5.0 there and 2.4.1 here",
+        ),
+        (
+            {"versions": {"assay": "0.2.0", "numpy": "2.4.1"}, "packages": {"sms": "a2"}},
+            "assay 0.2.0 there and 0.1.0 here",
+        ),
+        ({"versions": {"assay": "0.1.0"}}, "numpy none there and 2.4.1"),
+        ({"sees_file": False}, "node gpu7 does not see the `--out` folder"),
+    ],
+)
+def test_other_node_is_refused_in_one_line(changes, reason):
+    line = refusal(DRIVER, replace(NODE, **changes))
+    assert reason in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"versions": SENT}, {"versions": SENT, "packages": {"sms": ABSENT, "cluster": ABSENT}}],
+)
+def test_node_that_is_equal_or_lacks_only_what_is_sent_is_fit(changes):
+    assert refusal(DRIVER, replace(NODE, **changes)) is None
+
+
+def test_facts_of_this_process(tmp_path):
+    facts = node_facts(["cluster", "no_such"], ["numpy", "no-such"], str(tmp_path))
+    assert facts.packages["no_such"] == facts.versions["no-such"] == ABSENT
+    assert facts.sees_file
+    assert len(facts.packages["cluster"]) == 64
+
+
+def test_hash_follows_sources_and_data_but_not_caches(tmp_path, monkeypatch):
+    package = tmp_path / "some_package"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data" / "words.txt").write_text("a")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def digest():
+        return node_facts(["some_package"], [], "").packages["some_package"]
+
+    first = digest()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "kernel.nbc").write_text("compiled")
+    assert digest() == first
+    (package / "data" / "words.txt").write_text("b")
+    assert digest() != first

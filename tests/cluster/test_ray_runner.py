@@ -10,43 +10,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import (
-    RayOptions,
-    ShardReport,
-    committed,
-    list_inputs,
-    on_ray,
-    plan_shards,
-    run_local,
-    run_ray,
-)
+from cluster import RayOptions, ShardReport, committed, on_ray, run_local, run_ray
 from cluster.on_ray import describe_on_ray
 from cluster.ray_process import ProcessLost
 from cluster.schedule import Schedule
-from tests.cluster.toy_scorer import CannotBeMade, WaitsForNextShard
+from tests.cluster.conftest import POISON
+from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard
 
 pytestmark = pytest.mark.ray
-
-
-@pytest.fixture
-def run(run_on_ray):
-    return run_on_ray
-
-
-@pytest.fixture
-def plan(write_corpus, make_rows):
-    return plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=8)]), 8)
+TRIED_TWICE = [(None, n) for n in (1, 1, 2, 1, 1, 1)]
 
 
 def parts_of(out):
     return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
 
 
-def test_same_bytes_as_in_one_process(plan, make_scorer, job, run, tmp_path):
+def test_same_bytes_as_in_one_process(plan, job, run_on_ray, tmp_path):
     alone = replace(job, out=str(tmp_path / "alone"))
-    expected = run_local(plan, make_scorer(), alone)
+    expected = run_local(plan, MakeScorer(), alone)
     seen = []
-    run(plan, make_scorer(), job, seen.append, workers=2)
+    run_on_ray(plan, MakeScorer(), job, seen.append, workers=2)
     assert parts_of(job.out) == parts_of(alone.out)
     without_times = {"seconds": 0.0, "cpu_seconds": 0.0, "stage_seconds": {}}
     seen.sort(key=lambda report: report.index)
@@ -59,21 +42,21 @@ GPU = {"workers": 1, "cpus_per_worker": 1, "gpus_per_worker": 1}
 
 
 def test_worker_with_a_gpu_prepares_a_shard_before_the_last_one_is_compared(
-    plan, job, run, tmp_path, check_scores
+    plan, job, run_on_ray, tmp_path, check_scores
 ):
     folder = tmp_path / "prepared"
     folder.mkdir()
-    reports = run(plan, lambda threads: WaitsForNextShard(folder), job, **GPU)
+    reports = run_on_ray(plan, lambda _: WaitsForNextShard(folder), job, **GPU)
     assert [(report.error, report.attempts) for report in reports] == [(None, 1)] * 6
-    check_scores(48)
+    check_scores()
 
 
 @pytest.mark.parametrize("fault", ["fails_on", pytest.param("kills_on", marks=pytest.mark.slow)])
 def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
-    plan, make_scorer, job, run, tmp_path, check_scores, make_rows, fault
+    plan, job, run_on_ray, tmp_path, check_scores, fault
 ):
-    how = {fault: make_rows(48)[20]["candidate"], "spoils": True}
-    reports = run(plan, make_scorer(**how), job, **GPU, max_attempts=2)
+    how = {fault: POISON, "spoils": True}
+    reports = run_on_ray(plan, MakeScorer(**how), job, **GPU, max_attempts=2)
     wrong = [report for report in reports if report.error is not None]
     assert [report.index for report in wrong] == [2]
     assert wrong[0].attempts == 2
@@ -82,19 +65,18 @@ def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
     unfinished = {name for name in parts if name.endswith(".partial")}
     assert len(parts) - len(unfinished) == 5
     assert fault == "kills_on" or not unfinished  # it may be killed as it writes the other shard
-    check_scores(48, but=range(16, 24))
+    check_scores(but=range(16, 24))
 
 
 @pytest.mark.slow
 def test_killed_worker_loses_and_doubles_nothing(
-    plan, make_scorer, job, run, tmp_path, check_scores, make_rows, capfd
+    plan, job, run_on_ray, tmp_path, check_scores, capfd
 ):
-    how = {"kills_on": make_rows(48)[20]["candidate"], "once": str(tmp_path / "killed")}
-    reports = run(plan, make_scorer(**how), job, workers=2)
+    how = {"kills_on": POISON, "once": str(tmp_path / "killed")}
+    reports = run_on_ray(plan, MakeScorer(**how), job, workers=2)
     assert (tmp_path / "killed").exists()
-    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
-    assert all(report.error is None for report in reports)
-    check_scores(48)
+    assert [(report.error, report.attempts) for report in reports] == TRIED_TWICE
+    check_scores()
     assert len(parts_of(job.out)) == 6
     assert capfd.readouterr().out == ""  # where results go
 
@@ -105,9 +87,9 @@ def fail(rows):
 
 @pytest.mark.slow
 def test_worker_that_fails_fast_is_started_anew_then_left_out(
-    write_corpus, make_scorer, job, run, check_scores, make_rows, tmp_path
+    make_plan, job, run_on_ray, check_scores, tmp_path
 ):
-    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
+    plan = make_plan(2)
     claim, pids = tmp_path / "bad", tmp_path / "pids"
     pids.mkdir()
 
@@ -124,47 +106,58 @@ def test_worker_that_fails_fast_is_started_anew_then_left_out(
                 fail(rows)
             time.sleep(0.1)
 
-        return make_scorer(fail_or_wait)(threads)
+        return MakeScorer(fail_or_wait)(threads)
 
-    reports = run(plan, make, job, workers=2)
-    assert [report.error for report in reports if report.error is not None] == []
-    check_scores(48)
+    reports = run_on_ray(plan, make, job, workers=2)
+    assert not any(report.error for report in reports)
+    check_scores()
     assert 1 <= len(list(pids.iterdir())) <= 2
 
 
+def die(threads):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.slow
-def test_run_ends_when_no_worker_works(write_corpus, job, run, make_scorer, make_rows):
-    plan = plan_shards(list_inputs([write_corpus(make_rows(48), row_group_size=2)]), 2)
-    message = r"no worker is left: shards kept failing on 1 of 1.*OSError: this"
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (MakeScorer(fail), r"no worker is left: shards kept failing on 1 of 1.*OSError: this"),
+        (die, r"all 1 workers died 2 times before they were ready"),
+    ],
+)
+def test_run_ends_when_no_worker_works(
+    make_plan, job, run_on_ray, ray_cluster, monkeypatch, make, message
+):
+    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
     with pytest.raises(RuntimeError, match=message):
-        run(plan, make_scorer(fail), job, workers=1)
+        run_on_ray(make_plan(2), make, job, workers=1)
 
 
 @pytest.mark.slow
 def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
-    plan, make_scorer, job, run, ray_cluster, tmp_path, monkeypatch, caplog
+    plan, job, run_on_ray, ray_cluster, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 1)
-    make = dies_after_commit(make_scorer, tmp_path / "never-again")
-    reports = run(plan[:1], make, job, workers=1)
+    make = dies_after_commit(tmp_path / "never-again")
+    reports = run_on_ray(plan[:1], make, job, workers=1)
     assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
     assert "all shards were committed before the cluster was lost: the Ray" in caplog.text
 
 
-def dies_after_commit(make_scorer, mark=None):
-    """A scorer that ends its process once a shard is committed; no other is made if so marked."""
+def dies_after_commit(mark):
+    """A scorer that ends its process once a shard is committed, when no other is made any more."""
 
     def make(threads):
-        if mark is not None and mark.exists():
+        if mark.exists():
             os.kill(os.getpid(), signal.SIGKILL)
-        scorer = make_scorer()(threads)
+        scorer = MakeScorer()(threads)
         n_asked = []
 
         def counters():
             n_asked.append(1)
             if len(n_asked) == 2:  # before and after a shard
-                if mark is not None:
-                    mark.touch()
+                mark.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return {}
 
@@ -176,26 +169,26 @@ def dies_after_commit(make_scorer, mark=None):
 
 @pytest.mark.parametrize("n_committed", [6, 5])
 def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
-    plan, make_scorer, job, monkeypatch, n_committed
+    plan, job, monkeypatch, n_committed
 ):
     def lost(*arguments, tell, address):
-        tell["report"](run_local(plan[:1], make_scorer(), job)[0])
-        run_local(plan[1:n_committed], make_scorer(), job)
+        tell["report"](run_local(plan[:1], MakeScorer(), job)[0])
+        run_local(plan[1:n_committed], MakeScorer(), job)
         raise ProcessLost("no head answers")
 
     monkeypatch.setattr(on_ray, "call_apart", lost)
     if n_committed < len(plan):
         with pytest.raises(RuntimeError, match=r"the Ray cluster was lost \(no head answers\)"):
-            run_ray(plan, make_scorer(), job)
+            run_ray(plan, MakeScorer(), job)
     else:
-        reports = run_ray(plan, make_scorer(), job)
+        reports = run_ray(plan, MakeScorer(), job)
         assert [report.n_rows for report in reports] == [8] * 6
 
 
-def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make_scorer, job):
+def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, job):
     """With no node on which a worker fits, what is asked for stays in sight of Ray."""
     options = RayOptions(address="x", cpus_per_worker=1000)
-    pool = ray_cluster._Pool(make_scorer(), job, options)
+    pool = ray_cluster._Pool(MakeScorer(), job, options)
     for n_workers, n_wishes in [(5, 5), (8, 8), (2, 2), (10**6, 100), (-1, 0), (3, 3)]:
         pool.wish_for(n_workers)
         assert len(pool.wishes) == n_wishes
@@ -205,51 +198,38 @@ def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, make
     for reference in wishes:
         with pytest.raises(ray_cluster.ray.exceptions.TaskCancelledError):
             ray_cluster.ray.get(reference, timeout=60)
-    counted = ray_cluster._Pool(make_scorer(), job, replace(options, workers=4))
+    counted = ray_cluster._Pool(MakeScorer(), job, replace(options, workers=4))
     counted.wish_for(5)
     assert counted.wishes == []
 
 
 @pytest.mark.slow
 def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
-    plan, make_scorer, job, run, ray_cluster, check_scores, make_rows, tmp_path, monkeypatch
+    plan, job, run_on_ray, ray_cluster, check_scores, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(ray_cluster, "SLOW_AFTER_S", 0.05)
     monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.2)
-    poison, once = make_rows(48)[20]["candidate"], tmp_path / "has-hung"
+    once = tmp_path / "has-hung"
 
     def hang_once(rows):
-        if poison in rows["candidate"].to_pylist() and not once.exists():
+        if POISON in rows["candidate"].to_pylist() and not once.exists():
             once.touch()
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    reports = run(plan, make_scorer(hang_once), job, workers=1)
-    assert [report.error for report in reports if report.error is not None] == []
-    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
-    check_scores(48)
+    reports = run_on_ray(plan, MakeScorer(hang_once), job, workers=1)
+    assert [(report.error, report.attempts) for report in reports] == TRIED_TWICE
+    check_scores()
 
 
-@pytest.mark.slow
-def test_workers_that_die_before_they_are_ready_stop_the_run(
-    plan, job, run, ray_cluster, monkeypatch
-):
-    def make(threads):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
-    with pytest.raises(RuntimeError, match=r"all 1 workers died 2 times before they were ready"):
-        run(plan, make, job, workers=1)
-
-
-def test_worker_has_the_threads_it_was_given(plan, make_scorer, job, run, tmp_path):
+def test_worker_has_the_threads_it_was_given(plan, job, run_on_ray, tmp_path):
     def make(threads):
         import pyarrow as pa
 
         seen = (threads, os.environ["OMP_NUM_THREADS"], pa.cpu_count())
         (tmp_path / "seen").write_text(str(seen))
-        return make_scorer()(threads)
+        return MakeScorer()(threads)
 
-    run(plan[:1], make, job, cpus_per_worker=2)
+    run_on_ray(plan[:1], make, job, cpus_per_worker=2)
     assert (tmp_path / "seen").read_text() == "(2, '2', 2)"
 
 
@@ -257,8 +237,8 @@ def of_this_process(scorer):
     return os.getpid(), scorer.score_fields
 
 
-def test_worker_says_what_its_scorer_is(ray_cluster, make_scorer, tmp_path):
-    pid, fields = describe_on_ray(make_scorer(), of_this_process, str(tmp_path), RayOptions())
+def test_worker_says_what_its_scorer_is(ray_cluster, tmp_path):
+    pid, fields = describe_on_ray(MakeScorer(), of_this_process, str(tmp_path), RayOptions())
     assert pid != os.getpid()
     assert fields == ("characters", "half")
     with pytest.raises(FileNotFoundError, match="no weights"):
@@ -266,22 +246,18 @@ def test_worker_says_what_its_scorer_is(ray_cluster, make_scorer, tmp_path):
 
 
 def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_fails_too(
-    write_corpus, make_rows, monkeypatch
+    make_plan, monkeypatch
 ):
     from cluster import ray_runner  # brings Ray
 
-    shards = plan_shards(list_inputs([write_corpus(make_rows(30))]), 10)
+    shards = make_plan(10, 30)
     asked = []
 
-    class Actor:
-        def __init__(self):
-            for name in ("ready", "end", "score"):
-                call = SimpleNamespace(
-                    remote=lambda *_, name=name: asked.append(name) or len(asked)
-                )
-                setattr(self, name, call)
+    def call(name):
+        return SimpleNamespace(remote=lambda *_: asked.append(name) or len(asked))
 
-    pool = SimpleNamespace(actors=[Actor()], shards_at_once=2)
+    actor = SimpleNamespace(**{name: call(name) for name in ("ready", "end", "score")})
+    pool = SimpleNamespace(actors=[actor], shards_at_once=2)
     monkeypatch.setattr(ray_runner, "HeadWatch", SimpleNamespace)
     monkeypatch.setattr(ray_runner, "RunMetrics", SimpleNamespace)
     driver = ray_runner._Driver(Schedule(shards, 3, 30.0), pool, lambda *_: None)
@@ -290,18 +266,16 @@ def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_f
         monkeypatch.setattr(ray_runner.ray, "get", lambda _: value)
         driver._take(min(driver._running))
 
-    def failed(index):
-        return ShardReport(index=index, error="this node is broken")
-
+    failed = [ShardReport(index=index, error="this node is broken") for index in range(3)]
     driver._ask(0)
     answer("node")
     driver._idle = [0]  # one shard to begin with
     driver._assign()
-    answer(failed(0))
+    answer(failed[0])
     answer("node")
     driver._assign()
-    answer(failed(1))
-    answer(failed(2))
+    answer(failed[1])
+    answer(failed[2])
     assert asked == ["ready", "score", "ready", "score", "score", "end"]
 
 

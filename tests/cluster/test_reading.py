@@ -1,4 +1,4 @@
-"""Reading the rows of a shard: broken lines, mixed types, even batches."""
+"""Reading rows of every format: broken lines, mixed types, even batches, the canonical table."""
 
 import csv
 import io
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cluster import column_names, lines, list_inputs
 from cluster.inputs import format_of
 from cluster.reading import read_files
-from cluster.schema import Wanted
+from cluster.schema import Wanted, canonical_table, resolve_columns
+from tests.cluster.conftest import FORMATS, rows_of
 
 
 def read(path, needed, batch_rows=1_000, columns=None, **more):
@@ -30,81 +31,96 @@ def jsonl(tmp_path, *lines):
 
 
 GOOD = b'{"document_id": "d", "system_id": "s", "candidate": "c", "extra": {"a": [1]}}'
+NO_UTF8, MALFORMED = "`candidate` is not valid UTF-8", "malformed JSON"
+STRAY = "malformed CSV: a quotation mark in line {} is stray"
 
 
-NO_UTF8 = "`candidate` is not valid UTF-8"
-MALFORMED = "malformed JSON"
-CSV_HEADER = b"document_id,system_id,candidate\n"
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"document_id": "d", "cand', MALFORMED),
+        (b"{", MALFORMED),
+        (b'{"document_id": "d"}{}', MALFORMED),
+        (b"nullx", MALFORMED),
+        (b"null", "not a JSON object"),
+        (b"[1, 2]", "not a JSON object"),
+        (b'{"candidate": 5}', "`candidate` must be text, got int"),
+        (b'{"candidate": "\xff"}', NO_UTF8),
+        (b'{"candidate": "\\ud800"}', NO_UTF8),
+    ],
+)
+def test_broken_line_spoils_no_other_and_blank_ones_are_no_rows(tmp_path, line, reason):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join([b"\xef\xbb\xbf" + line, GOOD, b"", b"   \r", line, GOOD + b"\r"]))
+    rows = read(path, ("candidate",))
+    assert [row["candidate"] for row in rows] == [None, "c", None, "c"]
+    assert [row["unreadable"] for row in rows] == [reason, None, reason, None]
 
 
-def row_with(candidate):
-    return b'{"document_id": "d", "system_id": "s", "candidate": ' + candidate + b"}"
-
-
-def between_good_lines(line, reason, name):
-    content = b"\n".join([GOOD, line, GOOD])
-    return pytest.param("a.jsonl", content, ["c", None, "c"], [None, reason, None], id=name)
-
-
-# name and content of a file, its candidates, and why there are none
-ODD_FILES = [
-    between_good_lines(b'{"document_id": "d", "cand', MALFORMED, "cut"),
-    between_good_lines(b"[1, 2]", "not a JSON object", "list"),
-    between_good_lines(b'{"document_id": "d"}{}', MALFORMED, "two-objects"),
-    between_good_lines(row_with(b"5"), "`candidate` must be text, got int", "number"),
-    between_good_lines(row_with(b'"\xff"'), NO_UTF8, "no-utf8"),
-    between_good_lines(row_with(b'"\\ud800"'), NO_UTF8, "half-a-surrogate"),
-    pytest.param("a.jsonl", b"{\n" + GOOD, [None, "c"], [MALFORMED, None], id="first-line"),
-    pytest.param(
-        "a.jsonl",
-        b"null\n" + GOOD + b"\nnullx\n" + GOOD,
-        [None, "c", None, "c"],
-        ["not a JSON object", None, MALFORMED, None],
-        id="null",
-    ),
-    pytest.param(
-        "a.jsonl",
-        b"\xef\xbb\xbf" + GOOD + b"\n\n   \r\n" + GOOD + b"\r\n" + GOOD,
-        ["c"] * 3,
-        [None] * 3,
-        id="blank-lines-are-no-rows",
-    ),
-    pytest.param(
-        "a.csv",
-        CSV_HEADER + b"1,s,a\n2,s,b,b\n3\n4,s,\xff\n5,s,007\n",
+# rows of a CSV file, its candidates, and why there are none
+ODD_ROWS = [
+    (
+        b"1,s,a\n2,s,b,b\n3\n4,s,\xff\n5,s,007\n",
         ["a", None, None, None, "007"],
-        [
-            None,
-            "malformed CSV: 3 columns expected, got 4",
-            "malformed CSV: 3 columns expected, got 1",
-            NO_UTF8,
-            None,
-        ],
-        id="cells-too-many-or-few",
+        {
+            1: "malformed CSV: 3 columns expected, got 4",
+            2: "malformed CSV: 3 columns expected, got 1",
+            3: NO_UTF8,
+        },
     ),
-    pytest.param(
-        "a.csv",
-        CSV_HEADER + b'1,s,a 5" screen\n2,s,"b ""\n"" c"\n3,s,""\n',
-        ['a 5" screen', 'b "\n" c', ""],
-        [None] * 3,
-        id="quote-inside-a-bare-field",
-    ),
-    pytest.param(
-        "a.csv",
-        CSV_HEADER + b"d,s,\"['a', 'b']\"\n" + b'd,s,"[""Hi,"" he said]"\n',
+    (b'1,s,a 5" screen\n2,s,"b ""\n"" c"\n3,s,""\n', ['a 5" screen', 'b "\n" c', ""], {}),
+    (
+        b"d,s,\"['a', 'b']\"\n" + b'd,s,"[""Hi,"" he said]"\n',
         [None, '["Hi," he said]'],
-        ["`candidate` must be text, got a list", None],
-        id="lists-are-no-text",
+        {0: "`candidate` must be text, got a list"},
+    ),
+    (b'1,s,"never closed\n2,s,c\n', [None, "c"], {0: STRAY.format(2)}),
+    (b'1,s,"said "no" to it\n2,s,c\n', [None, "c"], {0: STRAY.format(2)}),
+    (b'1,s,c\n"\n2,s,c\n', ["c", None, "c"], {1: STRAY.format(3)}),
+    (
+        b'1,s,"said "no,\nand went"\n2,s,c\n',
+        [None, None, "c"],
+        {0: STRAY.format(2), 1: "malformed CSV: 3 columns expected, got 1"},
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "candidates", "reasons"), ODD_FILES)
-def test_odd_file_has_a_row_for_every_row(tmp_path, name, content, candidates, reasons):
-    (tmp_path / name).write_bytes(content)
-    rows = read(tmp_path / name, ("candidate",))
+@pytest.mark.parametrize(("written", "candidates", "reasons"), ODD_ROWS)
+def test_csv_by_hand(tmp_path, written, candidates, reasons):
+    path = tmp_path / "corpus.csv"
+    path.write_bytes(b"document_id,system_id,candidate\n" + written)
+    rows = read(path, ("candidate",))
     assert [row["candidate"] for row in rows] == candidates
-    assert [row["unreadable"] for row in rows] == reasons
+    assert {i: row["unreadable"] for i, row in enumerate(rows) if row["unreadable"]} == reasons
+
+
+# a list as pandas, numpy or JSON write it into a cell, or a text that begins like one
+LISTS = {
+    """["it's", 'say "x"']""": ["it's", 'say "x"'],
+    """['a' 'b\\nc']""": ["a", "b\nc"],
+    """array(['a, b', None], dtype=object)""": ["a, b"],
+    """["\\u00e9", null]""": ["é"],
+    "[]": [],
+    "[Music] plays": ["[Music] plays"],
+    "[1] See [2]": ["[1] See [2]"],
+    "plain": ["plain"],
+    "['a', 'b'": None,
+    "['a', 1]": None,
+    "['a' 'b', 'c']": None,
+}
+
+
+def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path):
+    path = tmp_path / "corpus.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["document_id", "system_id", "candidate", "references"])
+        table.writerows(["d", "s", "c", cell] for cell in LISTS)
+    rows = read(path, ("candidate", "references"))
+    assert [row["references"] for row in rows] == [*LISTS.values()]
+    said = "`references` begins like a list of texts but is not one; write it as JSON"
+    told = [said if texts is None else None for texts in LISTS.values()]
+    assert [row["unreadable"] for row in rows] == told
 
 
 def test_jsonl_types_may_change_from_line_to_line(tmp_path):
@@ -121,87 +137,15 @@ def test_jsonl_types_may_change_from_line_to_line(tmp_path):
     assert all(row["unreadable"] is None for row in rows)
 
 
-STRAY = "malformed CSV: a quotation mark in line {} is stray"
-
-# what line 3 of a file of five rows is, what is said of each row that cannot be read
-STRAY_QUOTES = [
-    pytest.param(b'1,s,"never closed,r\n', {1: STRAY.format(3)}, id="never-closed"),
-    pytest.param(b'1,s,c,"never closed\n', {1: STRAY.format(3)}, id="in-the-last-column"),
-    pytest.param(b'1,s,"said "no" to it,r\n', {1: STRAY.format(3)}, id="not-doubled"),
-    pytest.param(b'"\n', {1: STRAY.format(3)}, id="alone"),
-    pytest.param(
-        b'1,s,"said "no,\nand went",r\n',
-        {1: STRAY.format(3), 2: "malformed CSV: 4 columns expected, got 2"},
-        id="in-a-text-of-two-lines",
-    ),
-    pytest.param(b'1,s,5" wide,r\n', {}, id="inside-a-bare-text"),
-    pytest.param(b'1,s,"a ""b""\n,c\n",r\n', {}, id="well-formed"),
-]
-
-
-@pytest.mark.parametrize(("line", "reasons"), STRAY_QUOTES)
-def test_stray_quotation_mark_loses_no_other_row(tmp_path, line, reasons):
-    path = tmp_path / "corpus.csv"
-    good = [b'%d,s,"c, %d",r\n' % (i, i) for i in range(5)]
-    path.write_bytes(b"document_id,system_id,candidate,reference\n" + good[0] + line)
-    with path.open("ab") as file:
-        file.writelines(good[2:])
-    rows = read(path, ("candidate", "references"))
-    assert {i: row["unreadable"] for i, row in enumerate(rows) if row["unreadable"]} == reasons
-    assert [row["candidate"] for row in rows][-3:] == ["c, 2", "c, 3", "c, 4"]
-    assert len(rows) == 5 + ("and went" in str(line))
-
-
-# a list as pandas, numpy or JSON write it into a cell, or a text that begins like one
-LISTS = [
-    ("""['a', 'b']""", ["a", "b"]),
-    ("""["it's", 'say "x"']""", ["it's", 'say "x"']),
-    ("""['a' 'b\\nc']""", ["a", "b\nc"]),
-    ("""array(['a, b', None], dtype=object)""", ["a, b"]),
-    ("""["\\u00e9", null]""", ["é"]),
-    ("[]", []),
-    ("[Music] plays", ["[Music] plays"]),
-    ("[1] See [2]", ["[1] See [2]"]),
-    ("plain", ["plain"]),
-    ("['a', 'b'", None),
-    ("['a', 1]", None),
-    ("['a' 'b', 'c']", None),
-]
-
-
-def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path):
-    path = tmp_path / "corpus.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["document_id", "system_id", "candidate", "references"])
-        table.writerows(["d", "s", "c", cell] for cell, _ in LISTS)
-    rows = read(path, ("candidate", "references"))
-    assert [row["references"] for row in rows] == [texts for _, texts in LISTS]
-    said = "`references` begins like a list of texts but is not one; write it as JSON"
-    assert [row["unreadable"] for row in rows] == [
-        said if texts is None else None for _, texts in LISTS
-    ]
-
-
-def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
-    path = tmp_path / "corpus.csv"
-    lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
-    lines[100], lines[900] = '100,s,"c100,r\n', '900,s,c900",r\n'  # by themselves one cell
-    path.write_text(f"document_id,system_id,candidate,reference\n{''.join(lines)}")
-    rows = read(path, ("candidate",))
-    assert len(rows) == 1_000
-    assert [i for i, row in enumerate(rows) if row["candidate"] != f"c{i}"] == [100, 900]
-    assert rows[100]["unreadable"] == STRAY.format(102)
-
-
-@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-@pytest.mark.parametrize("limit", [None, 1, 11, 1_000])
-def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
-    rows = make_rows(25)
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("limit", [None, 11, 1_000])
+def test_batches_are_even_and_in_order(write_corpus, format, limit):
+    rows = rows_of(25)
     paths = [
         write_corpus(rows[:14], format, "a", row_group_size=4),
         write_corpus(rows[14:], format, "b"),
     ]
+    assert column_names(paths[0], format) == ["document_id", "system_id", "candidate"]
     wanted = Wanted(needed=("candidate",))
     batches = list(read_files(list_inputs(paths), wanted, limit=limit, batch_rows=7))
     n_rows = min(25, limit or 25)
@@ -210,12 +154,6 @@ def test_batches_are_even_and_in_order(write_corpus, make_rows, format, limit):
     ]
     texts = [text for batch in batches for text in batch["candidate"].to_pylist()]
     assert texts == [row["candidate"] for row in rows[:limit]]
-
-
-@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-def test_column_names(write_corpus, make_rows, format):
-    path = write_corpus(make_rows(3), format)
-    assert column_names(path, format) == ["document_id", "system_id", "candidate"]
 
 
 def test_jsonl_of_sentences(tmp_path):
@@ -238,11 +176,8 @@ def test_ids_that_a_file_lacks_are_its_rows_and_one_system(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"candidate": "x"}\n{"candidate": "y"}\n')
     (tmp_path / "b.csv").write_text("candidate,system_id\nz,s\n")
     rows = read(tmp_path, ("candidate",), system="mine")
-    assert [(row["document_id"], row["system_id"]) for row in rows] == [
-        ("0", "mine"),
-        ("1", "mine"),
-        ("2", "s"),
-    ]
+    ids = [(row["document_id"], row["system_id"]) for row in rows]
+    assert ids == [("0", "mine"), ("1", "mine"), ("2", "s")]
     with pytest.raises(ValueError, match="column `document_id` is missing"):
         read(tmp_path, ("document_id", "candidate"))
     with pytest.raises(ValueError, match="column `number` is missing"):
@@ -262,13 +197,13 @@ def test_kept_columns_come_along(tmp_path):
         read(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-@pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_compressed_text_reads_like_the_text(write_corpus, make_rows, suffix, format):
-    path = Path(write_corpus(make_rows(50), format))
+@pytest.mark.parametrize(
+    ("format", "suffix", "codec"), [("jsonl", ".gz", "gzip"), ("csv", ".zst", "zstd")]
+)
+def test_compressed_text_reads_like_the_text(write_corpus, format, suffix, codec):
+    path = Path(write_corpus(rows_of(50), format))
     packed = Path(f"{path}{suffix}")
-    codec = pa.Codec({".gz": "gzip", ".zst": "zstd"}[suffix])
-    packed.write_bytes(codec.compress(path.read_bytes(), asbytes=True))
+    packed.write_bytes(pa.compress(path.read_bytes(), codec, asbytes=True))
     assert read(packed, ("candidate",)) == read(path, ("candidate",))
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(ValueError, match=f"cannot read .*{format}{suffix}"):
@@ -290,11 +225,26 @@ def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     assert found == expected
 
 
-def test_line_that_never_ends_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 100)
-    monkeypatch.setattr(lines, "_BLOCK_BYTES", 10)
-    with pytest.raises(ValueError, match=r"a record of .*corpus\.jsonl is longer than"):
-        read(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
+def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
+    path = tmp_path / "corpus.csv"
+    lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
+    lines[100], lines[900] = '100,s,"c100,r\n', '900,s,c900",r\n'  # by themselves one cell
+    path.write_text(f"document_id,system_id,candidate,reference\n{''.join(lines)}")
+    rows = read(path, ("candidate",))
+    assert [i for i, row in enumerate(rows) if row["candidate"] != f"c{i}"] == [100, 900]
+    assert rows[100]["unreadable"] == STRAY.format(102)
+
+
+HEADER = ["document_id", "system_id", "candidate"]
+
+
+def read_in_blocks(content, block_bytes):
+    """Return the rows of a CSV file of which so much is looked at together."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "corpus.csv")
+        path.write_bytes(content)
+        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+        return read(path, ("candidate",))
 
 
 @settings(max_examples=80, deadline=None)
@@ -310,34 +260,192 @@ def test_every_csv_row_is_read_whatever_its_text(
 ):
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, quoting=quoting, delimiter=separator, lineterminator=line_break)
-    writer.writerow(["document_id", "system_id", "candidate"])
-    writer.writerows(["d", "s", text] for text in texts)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        path = Path(folder, "corpus.csv")
-        path.write_bytes(buffer.getvalue().encode())
-        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
-        assert [row["candidate"] for row in read(path, ("candidate",))] == texts
+    writer.writerows([HEADER, *(["d", "s", text] for text in texts)])
+    rows = read_in_blocks(buffer.getvalue().encode(), block_bytes)
+    assert [row["candidate"] for row in rows] == texts
 
 
 @settings(max_examples=100, deadline=None)
 @given(text=st.text('a,,"""\n\n\r', max_size=60), block_bytes=st.integers(1, 40))
 def test_any_csv_is_cut_alike_however_much_is_looked_at_together(text, block_bytes):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        path = Path(folder, "corpus.csv")
-        path.write_bytes(f"document_id,system_id,candidate\na,b,c\n{text}".encode())
-        expected = read(path, ("candidate",))
-        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
-        assert read(path, ("candidate",)) == expected
+    content = f"{','.join(HEADER)}\na,b,c\n{text}".encode()
+    assert read_in_blocks(content, block_bytes) == read_in_blocks(content, 2**20)
 
 
-@pytest.mark.parametrize("name", ["corpus.csv", "corpus.jsonl"])
-def test_utf_16_is_refused_with_what_to_do(tmp_path, name):
-    path = tmp_path / name
-    path.write_text("candidate,reference\nA cat.,A dog.\n", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"must be UTF-8, got UTF-16; save it again as UTF-8"):
-        column_names(path)
-
-
-def test_json_list_is_refused_with_what_to_do():
-    with pytest.raises(ValueError, match=r"got `\.json`; write a line for each object, as \.jsonl"):
+def test_files_that_cannot_be_read_say_what_to_do(tmp_path, monkeypatch):
+    for path in (tmp_path / "corpus.csv", tmp_path / "corpus.jsonl"):
+        path.write_text("candidate,reference\nA cat.,A dog.\n", encoding="utf-16")
+        with pytest.raises(ValueError, match=r"must be UTF-8, got UTF-16; save it again as UTF-8"):
+            column_names(path)
+    said = r"got `\.json`; write a line for each object, as \.jsonl"
+    with pytest.raises(ValueError, match=said):
         format_of("rows.json")
+    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 10)
+    with pytest.raises(ValueError, match=r"a record of .*corpus\.jsonl is longer than"):
+        read(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
+
+
+# From a table under the file's names to the canonical one
+
+
+def canonical(needed, columns=None, *, sentence_end=None, **cells):
+    """Return the rows of a table that has these columns beside its ids."""
+    n = len(next(iter(cells.values())))
+    raw = pa.table({"document_id": ["d"] * n, "system_id": ["s"] * n} | cells)
+    wanted = Wanted(needed=needed, columns=columns or {}, sentence_end=sentence_end)
+    return canonical_table(raw, wanted)
+
+
+def broken_string(cells):
+    """Build an array that calls itself a string but holds any bytes, as some writers produce."""
+    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
+
+
+def test_ids_become_text():
+    ids = {"document_id": [1, 2], "system_id": [True, None]}
+    table = canonical(("candidate",), candidate=["a", "b"], **ids)
+    assert table["document_id"].to_pylist() == ["1", "2"]
+    assert table["system_id"].to_pylist() == ["true", None]
+    assert table["unreadable"].null_count == 2
+
+
+TEXTS, SEVERAL = ["é", None, "", "é"], [["a", "b"], None, [], ["c", None]]
+READ = [["a", "b"], None, [], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "expected"),
+    [
+        *(
+            pytest.param("candidate", pa.array(TEXTS).cast(kind), TEXTS, id=str(kind))
+            for kind in (
+                pa.large_string(),
+                pa.string_view(),
+                pa.binary(),
+                pa.dictionary(pa.int8(), pa.large_string()),
+            )
+        ),
+        *(
+            pytest.param("references", pa.array(SEVERAL, kind), READ, id=str(kind))
+            for kind in (
+                pa.large_list(pa.large_string()),
+                pa.list_(pa.dictionary(pa.int32(), pa.string())),
+                pa.list_view(pa.string()),
+            )
+        ),
+        pytest.param("reference", ["a", None, ""], [["a"], None, [""]], id="a list of one"),
+        pytest.param("source", [["a", "b"], ["c"]], [["a", "b"], ["c"]], id="sources"),
+        pytest.param("candidate", pa.nulls(2), [None, None], id="no text"),
+        pytest.param("references", pa.nulls(2), [None, None], id="no list"),
+    ],
+)
+def test_every_kind_of_text_and_list_is_read(name, cells, expected):
+    ours = name if name == "candidate" else f"{name.removesuffix('s')}s"
+    table = canonical((ours,), **{name: cells})
+    kind = pa.string() if ours == "candidate" else pa.list_(pa.string())
+    assert table.schema.field(ours).type == kind
+    assert table[ours].to_pylist() == expected
+
+
+def test_columns_are_renamed():
+    raw = pa.table({"id": ["d"], "model": ["s"], "summary": ["c"], "highlights": ["r"]})
+    columns = dict(document_id="id", system_id="model", candidate="summary", reference="highlights")
+    table = canonical_table(raw, Wanted(needed=("candidate", "references"), columns=columns))
+    assert table.drop_columns("unreadable").to_pylist() == [
+        {"document_id": "d", "system_id": "s", "candidate": "c", "references": ["r"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "needed", "columns", "said"),
+    [
+        (
+            ["document_id", "text"],
+            ("candidate",),
+            {},
+            r"column `candidate` is missing in a\.csv, which has document_id, text; "
+            r"name it with `--columns candidate=NAME`",
+        ),
+        ([], ("references",), {}, r"`references` or `reference` is missing.*reference=NAME"),
+        (["candidate"] * 2, ("candidate",), {}, r"must be in a\.csv once, got it 2 times"),
+        (["a"], (), {"summary": "a"}, r"OURS in `--columns` must be one of .* got `summary`"),
+    ],
+)
+def test_columns_that_cannot_be_found_rejected(names, needed, columns, said):
+    with pytest.raises(ValueError, match=said):
+        resolve_columns(names, needed, columns, where="a.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("candidate", [1, 2]), ("candidate", [["a"]]), ("references", [[1], [2]])]
+)
+def test_column_that_is_no_text_rejected(name, cells):
+    with pytest.raises(ValueError, match=f"`{name}` in the corpus must be text"):
+        canonical((name,), **{name: cells})
+
+
+# Texts given as lists of sentences
+
+SENTENCES = pa.list_(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "expected"),
+    [
+        pytest.param(
+            "candidate",
+            pa.array([["a", None, "b"], [], None, ["c|d"]]).cast(pa.list_(pa.binary())),
+            ["a|b", "", None, "c d"],
+            id="candidate",
+        ),
+        pytest.param(
+            "sources",
+            pa.array([["a", "b"], None, []], SENTENCES),
+            [["a|b"], None, [""]],
+            id="one source",
+        ),
+        pytest.param(
+            "references",
+            pa.array([[["a", "b"], ["c"], None], [], None], pa.list_(SENTENCES)),
+            [["a|b", "c"], [], None],
+            id="several references",
+        ),
+        pytest.param("references", ["c."], [["c."]], id="a text is one sentence"),
+    ],
+)
+def test_sentences_are_joined(name, cells, expected):
+    table = canonical((name,), sentence_end="|", **{name: cells})
+    assert table[name].to_pylist() == expected
+    assert table["unreadable"].null_count == len(expected)
+
+
+NESTED = pa.list_(pa.list_(pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "expected", "sentence_end"),
+    [
+        ("candidate", broken_string([b"ok", b"\xff\xfe", None]), ["ok", None, None], None),
+        (
+            "references",
+            pa.ListArray.from_arrays([0, 1, 3, 4], broken_string([b"a", b"b", b"\xff", b"c"])),
+            [["a"], None, ["c"]],
+            None,
+        ),
+        ("candidate", pa.array([[b"b"], [b"a", b"\xff"]]), ["b", None], "|"),
+        (
+            "references",
+            pa.array([[[b"a"]], [[b"a"], [b"\xff"]]], NESTED),
+            [["a"], None],
+            "|",
+        ),
+    ],
+)
+def test_invalid_utf8_is_null_with_a_reason_and_spoils_its_row_only(
+    name, cells, expected, sentence_end
+):
+    table = canonical((name,), sentence_end=sentence_end, **{name: cells})
+    assert table[name].to_pylist() == expected
+    told = {i: why for i, why in enumerate(table["unreadable"].to_pylist()) if why is not None}
+    assert told == {1: f"`{name}` is not valid UTF-8"}

@@ -1,87 +1,32 @@
-"""Many shards, by every runner, or by the one in this process where all share the code."""
+"""Many shards, by every runner; what several processes of this machine do beside that."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
+import psutil
 import pytest
 
-from cluster import committed, list_inputs, plan_shards, run_local
-from tests.cluster.toy_scorer import CannotBeMade
+from cluster import Workers, committed, process_runner, run_local, run_processes
+from tests.cluster.conftest import POISON
+from tests.cluster.drivers import marked_processes
+from tests.cluster.toy_scorer import CannotBeMade, MakeScorer
 
 
-@pytest.fixture
-def plan(write_corpus, make_rows):
-    return plan_shards(list_inputs([write_corpus(make_rows(40), row_group_size=8)]), 8)
-
-
-def test_all_shards_are_scored_and_reported(plan, make_scorer, job, check_scores):
-    seen = []
-    reports = run_local(plan, make_scorer(), job, seen.append)
-    assert reports == [report.without_sums() for report in seen]
-    assert seen[0].sums
-    assert [report.index for report in reports] == [0, 1, 2, 3, 4]
-    check_scores(40)
-
-
-def test_shard_that_always_fails_is_reported_and_the_others_finish(
-    plan, make_scorer, job, make_rows, run
-):
-    poison = make_rows(40)[17]["candidate"]
-    reports = run(plan, make_scorer(fails_on=poison), job, max_attempts=2)
-    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1]
-    assert [report.n_rows for report in reports] == [8, 8, 0, 8, 8]
+def test_shard_that_always_fails_is_reported_and_the_others_finish(plan, job, run, check_scores):
+    """What the failure leaves in a scorer spoils no later score."""
+    reports = run(plan, MakeScorer(fails_on=POISON, spoils=True), job, max_attempts=2)
+    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
+    assert [report.n_rows for report in reports] == [8, 8, 0, 8, 8, 8]
     rows = f"rows 16 to 23 of {plan[2].pieces[0].path}"
-    assert reports[2].error == f'RuntimeError: cannot score 17 says "yes", [{rows}]'
-    assert committed(job.out, plan, job.fingerprint) == {0, 1, 3, 4}
-
-
-def test_failure_that_passes_costs_an_attempt(plan, make_scorer, job):
-    calls = count()
-
-    def fail_once(rows):
-        if next(calls) == 0:
-            raise OSError("try again")
-
-    reports = run_local(plan, make_scorer(fail_once), job)
-    assert [report.attempts for report in reports] == [2, 1, 1, 1, 1]
-
-
-def test_scorer_is_thrown_away_after_a_failure(
-    plan, make_scorer, job, check_scores, make_rows, run
-):
-    """What a failure leaves in a scorer spoils no later score."""
-    make = make_scorer(fails_on=make_rows(40)[17]["candidate"], spoils=True)
-    reports = run(plan, make, job, max_attempts=2)
-    assert [report.error is None for report in reports] == [True, True, False, True, True]
-    check_scores(40, but=range(16, 24))
-
-
-def test_resume_scores_what_is_not_committed(plan, make_scorer, job, read_scores):
-    run_local(plan[1:3], make_scorer(), job)
-    first = {path: path.stat().st_mtime_ns for path in Path(job.out, "scores").iterdir()}
-    done = committed(job.out, plan, job.fingerprint)
-    assert done == {1, 2}
-    reports = run_local([shard for shard in plan if shard.index not in done], make_scorer(), job)
-    assert [report.index for report in reports] == [0, 3, 4]
-    assert {path: path.stat().st_mtime_ns for path in first} == first
-    assert read_scores(job.out).num_rows == 40
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_interrupted_run_keeps_whole_shards_only(plan, make_scorer, job, make_rows, threads):
-    stop = make_rows(40)[21]["candidate"]
-
-    def interrupt(rows):
-        if stop in rows["candidate"].to_pylist():
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_local(plan, make_scorer(interrupt), replace(job, threads=threads))
-    assert committed(job.out, plan, job.fingerprint) == {0, 1}
-    assert len(list(Path(job.out, "scores").iterdir())) == 2
+    assert reports[2].error == f'RuntimeError: cannot score 20 says "yes", [{rows}]'
+    assert committed(job.out, plan, job.fingerprint) == {0, 1, 3, 4, 5}
+    check_scores(but=range(16, 24))
 
 
 def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
@@ -89,11 +34,187 @@ def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
         run(plan, CannotBeMade(), job)
 
 
-def test_nothing_to_do(job):
-    assert run_local([], None, job) == []
+def test_resume_scores_what_is_not_committed(plan, job, check_scores):
+    run_local(plan[1:3], MakeScorer(), job)
+    first = {path: path.stat().st_mtime_ns for path in Path(job.out, "scores").iterdir()}
+    done = committed(job.out, plan, job.fingerprint)
+    assert done == {1, 2}
+    reports = run_local([shard for shard in plan if shard.index not in done], MakeScorer(), job)
+    assert [report.index for report in reports] == [0, 3, 4, 5]
+    assert {path: path.stat().st_mtime_ns for path in first} == first
+    check_scores()
 
 
-def test_importing_the_package_does_not_import_ray():
-    code = "import sys, cluster; sys.exit('ray' in sys.modules)"
-    root = Path(__file__).parents[2]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+@pytest.mark.parametrize("threads", [1, 2])
+def test_interrupted_run_keeps_whole_shards_only(plan, job, threads):
+    def interrupt(rows):
+        if POISON in rows["candidate"].to_pylist():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_local(plan, MakeScorer(interrupt), replace(job, threads=threads))
+    assert committed(job.out, plan, job.fingerprint) == {0, 1}
+    assert len(list(Path(job.out, "scores").iterdir())) == 2
+
+
+# Several processes
+
+
+class Dies:
+    """A scorer for which there is no memory."""
+
+    def __call__(self, threads):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class HangsOnce:
+    """Never ends with the poison, the first time it sees it."""
+
+    def __init__(self, once):
+        self.once = once
+
+    def __call__(self, rows):
+        if POISON in rows["candidate"].to_pylist() and not self.once.exists():
+            self.once.touch()
+            time.sleep(600)
+
+
+class Interrupts:
+    """Interrupts the driver, whose number it is given, with the first rows of a corpus."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def __call__(self, rows):
+        if rows["candidate"][0].as_py().startswith("0 says"):
+            os.kill(self.driver, signal.SIGINT)
+        time.sleep(60)
+
+
+@pytest.fixture
+def run_two(plan, job):
+    """Two processes."""
+
+    def run(make, on_report=None, **more):
+        return run_processes(plan, make, job, on_report, **{"n_workers": 2, **more})
+
+    return run
+
+
+def children():
+    """The workers of this process."""
+    alive = psutil.Process().children()
+    return [process for process in alive if "process_worker" in str(process.cmdline())]
+
+
+def test_scores_and_reports_are_those_of_one_process(plan, run_two, job, check_scores):
+    seen_here, started, seen = [], [], []
+    here = run_local(plan, MakeScorer(), job, seen_here.append)
+    assert here == [report.without_sums() for report in seen_here]
+    for path in Path(job.out, "scores").iterdir():
+        path.unlink()
+    reports = run_two(MakeScorer(), seen.append, on_start=lambda *told: started.append(told[0]))
+    check_scores()
+    assert sorted(started) == [report.index for report in reports] == list(range(6))
+    assert [(r.index, r.n_rows, r.seal) for r in reports] == [
+        (r.index, r.n_rows, r.seal) for r in here
+    ]
+    assert all(report.sums for report in seen + seen_here)
+    assert children() == []
+
+
+def test_worker_that_is_killed_loses_nothing(run_two, tmp_path, check_scores):
+    reports = run_two(MakeScorer(kills_on=POISON, once=str(tmp_path / "once")))
+    assert [report.attempts for report in reports] == [1, 1, 2, 1, 1, 1]
+    check_scores()
+
+
+def test_shard_that_kills_every_worker_is_given_up(run_two, check_scores):
+    reports = run_two(MakeScorer(kills_on=POISON), max_attempts=2)
+    assert [report.index for report in reports if report.error] == [2]
+    assert reports[2].error == "the worker was lost while scoring it (ended by SIGKILL)"
+    check_scores(but=range(16, 24))
+
+
+def test_workers_that_die_before_they_are_ready_stop_the_run(run_two, monkeypatch):
+    monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
+    said = r"all workers died 1 times .* ended by SIGKILL\); is there"
+    with pytest.raises(RuntimeError, match=said):
+        run_two(Dies())
+
+
+def test_worker_that_hangs_is_started_anew(run_two, monkeypatch, tmp_path, check_scores, caplog):
+    monkeypatch.setattr(process_runner, "SLOW_AFTER_S", 0.05)  # a limit of a second
+    reports = run_two(MakeScorer(HangsOnce(tmp_path / "once")), n_workers=1)
+    assert reports[2].error is None
+    assert "a worker has had shard 2 for" in caplog.text
+    check_scores()
+
+
+def name_of(scorer):
+    return type(scorer).__name__
+
+
+def number_of(scorer):
+    return os.getpid()
+
+
+def test_workers_say_what_they_load_before_there_is_a_shard(run_two, check_scores):
+    workers = Workers(MakeScorer(), 3, 1, name_of)
+    assert workers.description() == "CountCharacters"
+    assert len(children()) == 3
+    run_two(None, started=workers)  # which loads nothing itself
+    assert children() == []
+    check_scores()
+
+
+def test_worker_that_loads_another_scorer_is_left_out(monkeypatch):
+    monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
+    with closing(Workers(MakeScorer(), 2, 1, number_of)) as workers:
+        workers.description()
+        for other in [worker for worker in workers.all if not worker.is_ready]:
+            workers.take_ready(other, other.answer())  # unless both were ready at once
+        assert len(workers.all) == 1
+        assert "a worker has loaded another scorer" in workers.last_failure
+
+
+def test_interrupt_leaves_whole_shards_and_no_process(plan, run_two, job):
+    with pytest.raises(KeyboardInterrupt):
+        run_two(MakeScorer(Interrupts(os.getpid())))
+    assert children() == []
+    assert committed(job.out, plan, job.fingerprint) == set()
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from cluster import Job, list_inputs, plan_shards, run_processes
+from tests.cluster.toy_scorer import HeldBy, MakeScorer
+
+corpus, folder = sys.argv[1:]
+plan = plan_shards(list_inputs([corpus]), 4)
+job = Job(out=f"{folder}/out", fingerprint="0123456789abcdef")
+run_processes(plan, MakeScorer(HeldBy(Path(folder, "held"))), job, n_workers=2)
+"""
+
+
+def test_workers_end_with_a_driver_that_is_killed(plan, tmp_path):
+    (tmp_path / "held").touch()
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, plan[0].pieces[0].path, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "ASSAY_TEST_MARK": str(tmp_path)},
+    )
+    deadline = time.monotonic() + 60
+
+    def workers():
+        return set(marked_processes(tmp_path)) - {driver.pid}
+
+    while len(workers()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers()) == 2
+    driver.kill()
+    driver.wait()
+    while workers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert workers() == set()

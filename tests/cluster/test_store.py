@@ -1,7 +1,8 @@
-"""Whole files or none, wherever they are; names, secrets and links."""
+"""Whole files or none, wherever they are; names and links; what a command may write."""
 
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import fsspec
@@ -9,6 +10,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from cluster import store
+from cluster.output import Output
 from cluster.store import (
     StorageFull,
     base_name,
@@ -18,6 +20,7 @@ from cluster.store import (
     is_inside,
     join,
     list_names,
+    local_folder,
     open_input,
     reads_again,
     url_like,
@@ -33,30 +36,28 @@ def test_file_is_replaced_whole(tmp_path):
     assert list_names(str(path.parent)) == ["part.bin"]
 
 
-def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "name", "error", "told"),
+    [
+        (Path, "replace", KeyboardInterrupt(), KeyboardInterrupt),
+        (os, "fsync", OSError(errno.ENOSPC, "No space left on device"), StorageFull),
+    ],
+    ids=["interrupted", "full"],
+)
+def test_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, owner, name, error, told
+):
     path = tmp_path / "part.bin"
     write_whole(path, b"old")
 
-    def interrupt(*_):
-        raise KeyboardInterrupt
+    def fail(*_):
+        raise error
 
-    monkeypatch.setattr(Path, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(owner, name, fail)
+    with pytest.raises(told) as caught:
         write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list_names(str(tmp_path)) == ["part.bin"]
-
-
-def test_full_disk_is_one_clear_line_and_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "part.bin"
-    write_whole(path, b"old")
-
-    def is_full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", is_full)
-    with pytest.raises(StorageFull, match=f"for {path}; make room and run the same command again"):
-        write_whole(path, b"new")
+    said = f"for {path}; make room and run the same command again"
+    assert told is KeyboardInterrupt or said in str(caught.value)
     assert path.read_bytes() == b"old"
     assert list_names(str(tmp_path)) == ["part.bin"]
 
@@ -80,9 +81,14 @@ def test_link_inside_the_folder_rejected_the_folder_may_be_one(tmp_path):
         check_no_links(str(tmp_path / "out"), "scores", "errors")
 
 
-def test_missing_file_named(tmp_path):
+def test_file_that_cannot_be_opened_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"no such file: {tmp_path}/nothing"):
         open_input(f"{tmp_path}/nothing")
+    name = f"{tmp_path}/a\udcff.csv"
+    with open(os.fsencode(name), "w"):
+        pass
+    with pytest.raises(ValueError, match=r"must be UTF-8, got '.*a\\udcff\.csv'; rename it"):
+        open_input(name)
 
 
 class LikeHdfs(pafs.FSSpecHandler):
@@ -108,32 +114,24 @@ class LikeHdfs(pafs.FSSpecHandler):
         super().delete_file(path)
 
 
-@pytest.fixture
-def hdfs_like():
+@pytest.mark.parametrize("fails", [0, 2, 3])
+def test_where_unfinished_files_show_a_file_is_written_aside(fails):
     handler = LikeHdfs()
-    yield pafs.PyFileSystem(handler), handler
-    handler.fs.rm("/", recursive=True)
-
-
-@pytest.mark.parametrize("fails", [0, 2])
-def test_where_unfinished_files_show_a_file_is_written_aside(hdfs_like, fails):
-    filesystem, handler = hdfs_like
-    store._write_and_move(filesystem, "out/run.json", b"first")
-    handler.moves.clear()
-    handler.fails = fails
-    store._write_and_move(filesystem, "out/run.json", b"second")
-    assert all(src.endswith(".partial") and dest == "out/run.json" for src, dest in handler.moves)
-    assert filesystem.open_input_file("out/run.json").read() == b"second"
-    found = filesystem.get_file_info(pafs.FileSelector("out"))
-    assert [info.base_name for info in found] == ["run.json"]
-
-
-def test_file_written_aside_is_deleted_when_it_cannot_be_renamed(hdfs_like):
-    filesystem, handler = hdfs_like
-    handler.fails = 3
-    with pytest.raises(OSError, match="cannot rename"):
-        store._write_and_move(filesystem, "out/run.json", b"x")
-    assert filesystem.get_file_info(pafs.FileSelector("out", allow_not_found=True)) == []
+    filesystem = pafs.PyFileSystem(handler)
+    try:
+        store._write_and_move(filesystem, "out/run.json", b"first")
+        handler.moves.clear()
+        handler.fails = fails
+        with pytest.raises(OSError, match="cannot rename") if fails > 2 else nullcontext():
+            store._write_and_move(filesystem, "out/run.json", b"second")
+        found = filesystem.get_file_info(pafs.FileSelector("out", allow_not_found=True))
+        if fails <= 2:
+            assert filesystem.open_input_file("out/run.json").read() == b"second"
+        assert not [info.base_name for info in found if info.base_name != "run.json"]
+        assert {dest for _, dest in handler.moves} == {"out/run.json"}
+        assert all(source.endswith(".partial") for source, _ in handler.moves)
+    finally:
+        handler.fs.rm("/", recursive=True)
 
 
 def test_hdfs_without_its_library_says_what_is_missing(monkeypatch):
@@ -145,18 +143,18 @@ def test_hdfs_without_its_library_says_what_is_missing(monkeypatch):
         filesystem_for("hdfs://n/x")
 
 
-URLS = [
-    ("s3://b/run", "scores", "s3://b/run/scores"),
-    ("s3://b/run/?region=x", "scores", "s3://b/run/scores?region=x"),
-    ("/data/what?region=x", "scores", "/data/what?region=x/scores"),
-    ("s3://b/part-?.parquet", "x", "s3://b/part-?.parquet/x"),
-]
-
-
-@pytest.mark.parametrize(("folder", "name", "expected"), URLS)
-def test_options_of_a_url_stay_at_its_end(folder, name, expected):
-    assert join(folder, name) == expected
-    assert base_name(join(folder, name)) == name
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("s3://b/run", "s3://b/run/x"),
+        ("s3://b/run/?region=x", "s3://b/run/x?region=x"),
+        ("/data/what?region=x", "/data/what?region=x/x"),
+        ("s3://b/part-?.parquet", "s3://b/part-?.parquet/x"),
+    ],
+)
+def test_options_of_a_url_stay_at_its_end(folder, expected):
+    assert join(folder, "x") == expected
+    assert base_name(expected) == "x"
 
 
 @pytest.mark.parametrize(
@@ -209,14 +207,6 @@ def test_inside_goes_by_names():
     assert not is_inside("/data/run2", "/data/run")
 
 
-def test_file_name_that_is_not_utf8_is_named(tmp_path):
-    name = f"{tmp_path}/a\udcff.csv"
-    with open(os.fsencode(name), "w"):
-        pass
-    with pytest.raises(ValueError, match=r"must be UTF-8, got '.*a\\udcff\.csv'; rename it"):
-        open_input(name)
-
-
 @pytest.mark.parametrize(
     ("n_cut_short", "message"),
     [(3, None), (4, "Failed to flush response stream"), (0, "access denied")],
@@ -226,17 +216,99 @@ def test_answer_that_a_store_cut_short_is_read_again(n_cut_short, message):
     calls = []
 
     @reads_again
-    def read(name):
-        calls.append(name)
+    def read():
+        calls.append(1)
         if len(calls) <= n_cut_short:
             raise OSError("AWS Error INTERNAL_FAILURE: Failed to flush response stream (eof: 0)")
         if message == "access denied":
             raise OSError(message)
         return 7
 
-    if message is None:
-        assert read("file") == 7
-    else:
-        with pytest.raises(OSError, match=message):
-            read("file")
-    assert calls == ["file"] * max(1, min(n_cut_short + 1, 4))
+    with nullcontext() if message is None else pytest.raises(OSError, match=message):
+        assert read() == 7
+    assert len(calls) == min(n_cut_short + 1, 4)
+
+
+# What a command may write, and where, before it does
+
+
+def check_folder(path):
+    Output.named("--out", path).check_folder("scores")
+
+
+def test_folder_that_cannot_be_written_rejected(tmp_path, monkeypatch):
+    (tmp_path / "taken").touch()
+    for way in ("taken", "taken/deeper"):
+        with pytest.raises(NotADirectoryError, match=r"must be a folder, got a file: .*taken"):
+            check_folder(tmp_path / way)
+    check_folder(tmp_path / "a" / "b")
+    Output.named("--out", tmp_path / "a" / "b.csv").check_file(".csv", is_new=True)
+    assert os.listdir(tmp_path) == ["taken"]  # checking makes none
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(PermissionError, match=r"no permission to write in .*; choose another"):
+        check_folder(tmp_path / "new")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_file_that_may_not_be_written_rejected(tmp_path, scheme):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "there.csv").touch()
+    (tmp_path / "link.csv").symlink_to("there.csv")
+
+    def output(name):
+        return Output.named("--out", f"{scheme}{tmp_path}/{name}")
+
+    for check, expected in (
+        (lambda: output("x.txt").check_file(".csv", ".md"), "`--out` must end in .csv, .md, got"),
+        (lambda: output("folder.csv").check_file(), "`--out` must be a file, got the folder"),
+        (lambda: output("there.csv").check_file(is_new=True), "`--out` must not exist yet, got"),
+        (lambda: output("there.csv/x.csv").check_file(), "`--out` must be in a folder, got a file"),
+        (
+            lambda: output("link.csv").check_apart([tmp_path / "there.csv"]),
+            "`--out` must not be a file that is read",
+        ),
+        (lambda: output("new.csv").check_apart([tmp_path]), "`--out` must not lie inside a folder"),
+        (lambda: output("new").check_folder(is_new=True) or output("folder.csv").check_folder(
+            is_new=True), "`--out` must not exist yet"),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, OSError), match=expected):
+            check()
+    output("THERE.CSV").check_file(".csv", is_new=True)
+    output("new.md").check_apart([tmp_path])
+
+
+def test_folder_of_a_store_is_none_of_this_machine(tmp_path):
+    assert local_folder("--out", f"file://{tmp_path}/a%20b") == tmp_path / "a b"
+    with pytest.raises(ValueError, match=r"`--out` must be a folder, got s3://b/x; name one on a"):
+        local_folder("--out", "s3://b/x")
+    with pytest.raises(ValueError, match=r"must begin with one of file, s3, .* got `ftp`"):
+        Output.named("--out", "ftp://b/x")
+
+
+def test_files_appear_when_all_are_made_and_the_last_one_last(tmp_path, monkeypatch):
+    output = Output.named("--out", f"file://{tmp_path}/out")
+    with pytest.raises(KeyError), output.filled() as work:
+        (work / "half").write_text({}["no"])
+    assert os.listdir(tmp_path) == []
+    moved = []
+    move = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda a, b: moved.append(b.name) or move(a, b))
+    with output.filled(last="about.json") as work:
+        (work / "sub").mkdir()
+        for name in ("about.json", "z", "sub/y 100%?a=b"):
+            (work / name).write_text(name)
+        assert output.names() == []
+    assert moved == ["y 100%?a=b", "z", "about.json"]
+    assert output.names() == ["about.json", "sub", "z"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_file_appears_as_a_whole_or_not_at_all(tmp_path):
+    output = Output.named("--out", tmp_path / "new" / "x.bin")
+    with pytest.raises(KeyError), output.written() as file:
+        file.write_bytes(b"half") and {}["no"]
+    assert os.listdir(tmp_path / "new") == []
+    with output.written() as file:
+        file.write_bytes(b"all")
+    assert (tmp_path / "new" / "x.bin").read_bytes() == b"all"
+    assert os.listdir(tmp_path / "new") == ["x.bin"]

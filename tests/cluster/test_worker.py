@@ -20,31 +20,40 @@ from cluster import (
     committed,
     list_inputs,
     part_path,
+    parts,
     plan_shards,
     reports_from_file,
+    run_local,
     score_shard,
     worker,
 )
 from cluster.worker import try_shard
-from tests.cluster.conftest import planned
+from tests.cluster.conftest import planned, rows_of
+from tests.cluster.toy_scorer import CountCharacters
 
 
 @pytest.fixture
-def shard(write_corpus, make_rows):
-    path = write_corpus(make_rows(30), row_group_size=8)
+def shard(write_corpus):
+    path = write_corpus(rows_of(30), row_group_size=8)
     return plan_shards(list_inputs([path]), rows_per_shard=20)[1]
 
 
 @pytest.fixture
-def scorer(make_scorer):
-    return make_scorer()(1)
+def scorer():
+    return CountCharacters()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_rows_keep_their_order(shard, scorer, job, read_scores, make_rows, threads):
-    report = score_shard(shard, scorer, replace(job, threads=threads))
-    table = read_scores(job.out)
-    expected = make_rows(30)[16:]
+def test_rows_keep_their_order_and_bytes_whatever_the_threads(
+    shard, scorer, job, read_scores, tmp_path
+):
+    written = []
+    for how in ({"threads": 1}, {"threads": 2}, {"has_gpu": True}):
+        again = replace(job, out=str(tmp_path / f"again{len(written)}"), **how)
+        report = score_shard(shard, scorer, again)
+        written.append(Path(part_path(again.out, shard.index, job.fingerprint)).read_bytes())
+    assert written[0] == written[1] == written[2]
+    table = read_scores(again.out)
+    expected = rows_of(30)[16:]
     assert table["document_id"].to_pylist() == [row["document_id"] for row in expected]
     assert table["characters"].to_pylist() == [float(len(row["candidate"])) for row in expected]
     named = ["document_id", "system_id", "characters", "half", "status", "input_file", "input_row"]
@@ -55,20 +64,12 @@ def test_rows_keep_their_order(shard, scorer, job, read_scores, make_rows, threa
     assert (report.n_rows, report.n_status, report.error) == (14, {}, None)
 
 
-def test_same_bytes_whatever_the_threads(shard, scorer, job, tmp_path):
-    written = []
-    for how in ({"threads": 1}, {"threads": 2}, {"has_gpu": True}):
-        again = replace(job, out=str(tmp_path / f"again{len(written)}"), **how)
-        score_shard(shard, scorer, again)
-        written.append(Path(part_path(again.out, shard.index, job.fingerprint)).read_bytes())
-    assert written[0] == written[1] == written[2]
+class Counted(CountCharacters):
+    """Counts what it has prepared and nobody has taken yet, and the most that there was."""
 
-
-class Counted:
-    """Counts how many items are between two places, and remembers the most there were."""
-
-    def __init__(self):
-        self.n_now = self.n_most = 0
+    def __init__(self, is_of_rows):
+        super().__init__()
+        self.is_of_rows, self.n_now, self.n_most = is_of_rows, 0, 0
         self.lock = threading.Lock()
 
     def add(self, n):
@@ -76,64 +77,46 @@ class Counted:
             self.n_now += n
             self.n_most = max(self.n_most, self.n_now)
 
+    def prepare(self, rows):
+        self.add(rows.num_rows if self.is_of_rows else 1)
+        return super().prepare(rows)
 
-@pytest.mark.parametrize(
-    "how", [pytest.param({"threads": 2}, id="cores"), pytest.param({"has_gpu": True}, id="gpu")]
-)
-def test_slow_comparison_holds_back_reading_and_encoding(write_corpus, make_rows, scorer, job, how):
+
+@pytest.mark.parametrize("how", [{"threads": 2}, {"has_gpu": True}], ids=["cores", "gpu"])
+def test_slow_comparison_holds_back_reading_and_encoding(make_plan, job, how):
     """However slow the end of the line is, only so many batches are on it."""
-    waits = Counted()
 
-    class Slow(type(scorer)):
-        def prepare(self, rows):
-            waits.add(1)
-            return super().prepare(rows)
-
+    class Slow(Counted):
         def compare(self, prepared):
             time.sleep(0.02)
-            waits.add(-1)
+            self.add(-1)
             return super().compare(prepared)
 
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(80))]))
-    report = score_shard(shard, Slow(), replace(job, **how))
-    assert report.n_rows == 80
-    assert waits.n_most <= 3  # one compared, one waiting, one just prepared
+    slow = Slow(is_of_rows=False)
+    (shard,) = make_plan(80, 80)
+    assert score_shard(shard, slow, replace(job, **how)).n_rows == 80
+    assert slow.n_most <= 3  # one compared, one waiting, one just prepared
 
 
 @pytest.mark.parametrize(
-    ("how", "n_most"),
-    [
-        pytest.param({"threads": 2}, 8, id="one-shard"),
-        pytest.param({"has_gpu": True}, 16, id="two-shards"),
-    ],
+    ("how", "n_most"), [({"threads": 2}, 8), ({"has_gpu": True}, 16)], ids=["cores", "gpu"]
 )
-def test_slow_sink_holds_back_the_next_shard(
-    write_corpus, make_rows, scorer, job, monkeypatch, read_scores, how, n_most
-):
+def test_slow_sink_holds_back_the_next_shard(make_plan, job, monkeypatch, how, n_most):
     """A worker keeps the scores of the shards it has under way at most: one, two with a GPU."""
-    from cluster import parts, run_local
-
-    held, write = Counted(), parts.write_whole
-
-    class Watched(type(scorer)):
-        def prepare(self, rows):
-            held.add(rows.num_rows)
-            return super().prepare(rows)
+    counted, write = Counted(is_of_rows=True), parts.write_whole
 
     def write_slowly(path, payload):
         time.sleep(0.02)
         write(path, payload)
-        held.add(-pq.read_table(pa.BufferReader(payload)).num_rows)
+        counted.add(-pq.read_table(pa.BufferReader(payload)).num_rows)
 
     monkeypatch.setattr(parts, "write_whole", write_slowly)
-    plan = plan_shards(list_inputs([write_corpus(make_rows(80), row_group_size=8)]), 8)
-    run_local(plan, lambda threads: Watched(), replace(job, **how))
-    assert read_scores(job.out).num_rows == 80
-    assert held.n_most <= n_most
+    run_local(make_plan(8, 80), lambda threads: counted, replace(job, **how))
+    assert (counted.n_now, counted.n_most <= n_most) == (0, True)
 
 
 def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, read_scores):
-    """In a shard of two files; what cannot be read is named by its own file."""
+    """In shards of two files and of one row; what cannot be read is named by its own file."""
     good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
     null = '{"document_id": "e", "system_id": "s", "candidate": null}\n'
     for name, text in (("a", good * 2), ("b", good + "{broken\n" + null)):
@@ -150,15 +133,8 @@ def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, re
     assert [json.loads(line) for line in errors.splitlines()] == [
         {**place, **ids, "reason": "malformed JSON"}
     ]
-
-
-def test_shard_where_nothing_can_be_read(tmp_path, scorer, job, read_scores):
-    path = tmp_path / "corpus.jsonl"
-    good = '{"document_id": "d", "system_id": "s", "candidate": "four"}\n'
-    path.write_text(good + "{\n" * 6)
-    plan = planned([str(path)], job.out, rows_per_shard=1)
-    report = score_shard(plan[3], scorer, job)
-    assert read_scores(job.out)["characters"].to_pylist() == [None]
+    alone = planned([str(tmp_path / "b.jsonl")], job.out, rows_per_shard=1)[1]
+    report = score_shard(alone, scorer, job)
     assert report.sums == {"": {"characters": 0.0, "half": 0.0}}
     assert report.counts == {"": {"characters": 0, "half": 0}}
 
@@ -185,20 +161,17 @@ def test_report_from_file_equals_the_report_of_the_run(shard, scorer, job):
     assert report.cpu_seconds > 0
 
 
-# what Linux says of a processor, and what a report does
-PROCESSORS = [
-    pytest.param(
-        "model name\t: Made\nflags\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile\n"
-        "model name\t: Other\nflags\t: fpu\n",
-        "Made (avx2, avx512f, avx512_bf16, amx_bf16)",
-        id="amx",
-    ),
-    pytest.param("model name : Made\nflags : fpu sse2\n", "Made", id="nothing"),
-    pytest.param("processor\t: 0\nFeatures\t: fp asimd\n", "here", id="no-name"),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), PROCESSORS)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "model name\t: Made\nflags\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile\n"
+            "model name\t: Other\nflags\t: fpu\n",
+            "Made (avx2, avx512f, avx512_bf16, amx_bf16)",
+        ),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", "here"),
+    ],
+)
 def test_processor_is_named_with_its_units(text, expected, monkeypatch):
     monkeypatch.setattr(worker, "open", lambda *_, **__: io.StringIO(text), raising=False)
     monkeypatch.setattr(worker.platform, "processor", lambda: "here")
@@ -210,8 +183,8 @@ def test_report_from_another_file_rejected():
         reports_from_file("scores/stray.parquet")
 
 
-def test_only_whole_files_of_this_run_count_as_committed(write_corpus, make_rows, scorer, job):
-    plan = plan_shards(list_inputs([write_corpus(make_rows(20), row_group_size=4)]), 4)
+def test_only_whole_files_of_this_run_count_as_committed(make_plan, scorer, job):
+    plan = make_plan()
     assert committed(job.out, plan, job.fingerprint) == set()
     score_shard(plan[2], scorer, job)
     scores = Path(job.out, "scores")
@@ -222,7 +195,7 @@ def test_only_whole_files_of_this_run_count_as_committed(write_corpus, make_rows
 
 
 def test_score_that_is_not_a_number_is_null_with_a_status(shard, scorer, job, read_scores):
-    class Undefined(type(scorer)):
+    class Undefined(CountCharacters):
         def compare(self, prepared):
             table = super().compare(prepared)
             nan = pc.if_else(pc.greater(table["half"], 12.0), math.nan, table["half"])
@@ -237,10 +210,10 @@ def test_score_that_is_not_a_number_is_null_with_a_status(shard, scorer, job, re
 
 
 def test_missing_columns_are_put_beside_those_of_an_earlier_run(shard, scorer, job, read_scores):
-    class Half(type(scorer)):
+    class Half(CountCharacters):
         score_fields = ("half",)
 
-    class Characters(type(scorer)):
+    class Characters(CountCharacters):
         score_fields = ("characters",)
 
     whole = score_shard(shard, scorer, job)
@@ -256,7 +229,7 @@ def test_missing_columns_are_put_beside_those_of_an_earlier_run(shard, scorer, j
 
 
 def test_scorer_that_loses_rows_is_refused(shard, scorer, job):
-    class Loses(type(scorer)):
+    class Loses(CountCharacters):
         def compare(self, prepared):
             return super().compare(prepared).slice(1)
 
@@ -265,46 +238,49 @@ def test_scorer_that_loses_rows_is_refused(shard, scorer, job):
     assert not Path(job.out).exists()
 
 
-def test_input_that_lost_rows_is_refused(write_corpus, make_rows, scorer, job):
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
-    write_corpus(make_rows(8))
-    unchecked = Shard.from_json(shard.to_json({shard.pieces[0].path: 0}), [shard.pieces[0].path])
+@pytest.fixture
+def nine(make_plan):
+    """The only shard of nine rows."""
+    (shard,) = make_plan(9, 9)
+    return shard
+
+
+def test_input_that_lost_rows_is_refused(nine, write_corpus, scorer, job):
+    path = write_corpus(rows_of(8))
+    unchecked = Shard.from_json(nine.to_json({path: 0}), [path])
     with pytest.raises(ValueError, match=r"must have 9 rows .* got 8; it has changed"):
         score_shard(unchecked, scorer, job)
 
 
-def test_input_that_changed_is_refused_though_it_has_the_rows(write_corpus, make_rows, scorer, job):
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
-    path = Path(write_corpus(make_rows(9)[::-1]))
+def test_input_that_changed_or_vanished_is_refused(nine, write_corpus, scorer, job):
+    path = Path(write_corpus(rows_of(9)[::-1]))
     with pytest.raises(ValueError, match="has changed since the plan was made; run the same"):
-        score_shard(shard, scorer, job)
-    assert not Path(job.out).exists()
+        score_shard(nine, scorer, job)
     path.unlink()
     with pytest.raises(ValueError, match="has vanished since the plan was made; put it back"):
-        score_shard(shard, scorer, job)
+        score_shard(nine, scorer, job)
+    assert not Path(job.out).exists()
 
 
 def test_input_that_changes_while_it_is_read_is_not_committed(
-    write_corpus, make_rows, scorer, job, monkeypatch
+    nine, write_corpus, scorer, job, monkeypatch
 ):
     def meddle(rows):
-        write_corpus(make_rows(9)[::-1])
+        write_corpus(rows_of(9)[::-1])
         return rows["candidate"].combine_chunks()
 
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(9))]))
     monkeypatch.setattr(scorer, "prepare", meddle)
-    report = try_shard(shard, scorer, job)
+    report = try_shard(nine, scorer, job)
     assert "has changed since the plan was made" in report.error
     assert not Path(job.out).exists()
 
 
-def test_no_room_is_reported_as_such(write_corpus, make_rows, scorer, job, monkeypatch):
+def test_no_room_is_reported_as_such(nine, scorer, job, monkeypatch):
     def is_full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    (shard,) = plan_shards(list_inputs([write_corpus(make_rows(3))]))
     monkeypatch.setattr("cluster.store.os.fsync", is_full)
-    report = try_shard(shard, scorer, job)
+    report = try_shard(nine, scorer, job)
     assert report.is_out_of_room
     assert report.error.startswith(f"StorageFull: no space is left for {job.out}/scores/part-")
     assert not [path for path in Path(job.out).rglob("*") if path.is_file()]

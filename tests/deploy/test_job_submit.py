@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.app import run
+from tests.cluster.object_stores import free_port
 from tests.fuzzing.sound import METRICS, sound_lines, write_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,21 +26,11 @@ START_S = 180.0
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.fixture(scope="module")
 def head(tmp_path_factory):
     """Start a head node with a dashboard; return the dashboard's URL and the environment."""
     folder = Path("/tmp") / f"assay-head-{os.getpid()}"  # sockets have short paths
-    gcs, dashboard, client, metrics = free_ports(4)
+    gcs, dashboard, client, metrics = (free_port() for _ in range(4))
     environment = os.environ | {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(16),

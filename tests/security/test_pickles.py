@@ -69,17 +69,20 @@ def plain_pickle(mark):
     return pickle.dumps({"weight": Payload(mark)}, protocol=2)  # as torch.save writes
 
 
+def saved_by_torch(value, **how):
+    stream = io.BytesIO()
+    torch.save(value, stream, **how)
+    return stream.getvalue()
+
+
 def torch_zip(mark):
     """A state dict that looks right, with the payload behind it."""
-    stream = io.BytesIO()
-    torch.save({"embeddings.word_embeddings.weight": torch.zeros(2, 2), "x": Payload(mark)}, stream)
-    return stream.getvalue()
+    sound = {"embeddings.word_embeddings.weight": torch.zeros(2, 2)}
+    return saved_by_torch(sound | {"x": Payload(mark)})
 
 
 def torch_legacy(mark):
-    stream = io.BytesIO()
-    torch.save({"weight": Payload(mark)}, stream, _use_new_zipfile_serialization=False)
-    return stream.getvalue()
+    return saved_by_torch({"weight": Payload(mark)}, _use_new_zipfile_serialization=False)
 
 
 def numpy_objects(mark):
@@ -214,25 +217,33 @@ def test_weights_of_a_scorer(model, mark, data):
 @pytest.mark.parametrize("data", [plain_pickle, numpy_objects])
 def test_embedding_cache(models, tmp_path, mark, data):
     (tmp_path / "corpus.jsonl").write_bytes(sound_lines(1)[0])
-    asked = {
-        "encoder": f"hf:{models / 'hf'}",
-        "metrics": "sms",
-        "embedding_cache": tmp_path / "cache",
-    }
+    asked = {"encoder": f"hf:{models / 'hf'}", "metrics": "sms"}
+    asked |= {"embedding_cache": tmp_path / "cache"}
     assert run(score(tmp_path / "corpus.jsonl", out=tmp_path / "first", **asked)) == 0
     (cache,) = (tmp_path / "cache").iterdir()
     cache.write_bytes(data(mark))
     assert run(score(tmp_path / "corpus.jsonl", out=tmp_path / "second", **asked)) == 2
 
 
-@pytest.mark.parametrize("name", ["vectors.bin", "vectors.npy", "vectors.zip"])
-@pytest.mark.parametrize("kind", ["glove", "word2vec", "fasttext"])
-def test_word_vectors(tmp_path, mark, capsys, kind, name):
+def zipped_pickle(mark):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("data.pkl", plain_pickle(mark))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "data"),
+    [
+        ("glove", "vectors.npy", numpy_objects),
+        ("word2vec", "vectors.bin", plain_pickle),
+        ("fasttext", "vectors.bin", plain_pickle),
+        ("fasttext", "vectors.zip", zipped_pickle),
+    ],
+)
+def test_word_vectors(tmp_path, mark, capsys, kind, name, data):
     path = tmp_path / name
-    path.write_bytes(numpy_objects(mark) if name.endswith("npy") else plain_pickle(mark))
-    if name.endswith("zip"):
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("data.pkl", plain_pickle(mark))
+    path.write_bytes(data(mark))
     (tmp_path / "corpus.jsonl").write_bytes(sound_lines(1)[0])
     options = {"encoder": f"{kind}:{path}", "metrics": "sms", "out": tmp_path / "out"}
     assert run(score(tmp_path / "corpus.jsonl", **options)) == 2
