@@ -133,7 +133,7 @@ def test_pools_are_mixed_only_if_asked_for_and_said(bench, refused):
     ratings = bench.ratings(rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"]))
     line = refused(ratings=ratings)
     assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are mixed" in line
-    assert "choose with `raters`, such as 'expert*'" in line
+    assert "choose with `--raters 'expert*'`, or with `raters` in a `--config` file" in line
     _, out, _ = bench.correlate("--raters", "expert-*", ratings=ratings)
     assert "raters: expert-*" in out
     assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out
