@@ -23,7 +23,9 @@ from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.pages import explain_file
-from pipelines.runs.manifest import read_manifest
+from pipelines.reports.scores_page import extremes, read_rows
+from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
+from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
@@ -171,6 +173,17 @@ def open_explainer(
         tolerance=tolerance,
         ratings=rated,
     )
+
+
+def explain_extremes(run: ScoreRun) -> None:
+    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
+    rows = read_rows(run)
+    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
+    for metric in run.main_columns:
+        keys = [(row["document"], row["system"]) for row in extremes(rows, metric)]
+        known = [key for key in keys if None not in key]
+        explainer = open_explainer(metric=metric, scores=run.out)
+        explainer.write_pages(known, join(run.out, EXPLAIN_FOLDER))
 
 
 def _settings_of(

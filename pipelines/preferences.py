@@ -74,8 +74,9 @@ def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings
 
 
 def _head_to_head(criterion: str, a: str, b: str, judged: pl.DataFrame) -> HeadToHead:
-    outcomes = np.bincount(judged["outcome"].to_numpy(), minlength=3)
-    wins_a, wins_b, ties = (int(outcomes[each]) for each in (FIRST, SECOND, TIE))
+    wins_a, wins_b, ties = (
+        int(judged.filter(outcome=each)["n"].sum()) for each in (FIRST, SECOND, TIE)
+    )
     share = win_share(wins_a, wins_b)
     by_item = _by_item(judged)
     items_a, items_b, items_tied = majorities(by_item)
@@ -141,9 +142,9 @@ def _read(
 ) -> tuple[pl.DataFrame, Sequence[str], int]:
     """Read judgements from files (Parquet, CSV or JSONL) of one or several kinds.
 
-    Returns `criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b` and
-    `outcome` (`FIRST`, `SECOND` or `TIE`); the systems, in the order asked for or found: of each
-    pair, the earlier one is A; and how many judgements were left blank.
+    Returns `criterion`, `document_id` and `judge` (null where unknown), `system_a`, `system_b`,
+    `outcome` (`FIRST`, `SECOND` or `TIE`) and `n`, how often; the systems, in the order asked for
+    or found: of each pair, the earlier one is A; and how many judgements were left blank.
     """
     key = None if settings.key is None else _read_key(os.fspath(settings.key))
     files = [file for path in paths for file in files_of(path)]
@@ -240,19 +241,16 @@ def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl
 
 
 def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Read counts, as so many judgements; their items are not known any more."""
+    """Read counts, a row for each outcome; their items are not known any more."""
     _require(frame, _COUNTS, where)
     texts = (pl.col(name).cast(pl.String).str.strip_chars() for name in _COUNTS)
-    counts = frame.select(text.cast(pl.UInt32, strict=False) for text in texts)
+    counts = frame.select(text.cast(pl.UInt64, strict=False) for text in texts)
     bad = frame.filter(counts.select(pl.any_horizontal(pl.all().is_null())).to_series())
     rule = "`wins`, `losses` and `ties` must be whole numbers from 0"
     _refuse(bad, rule, (*_PAIR, *_COUNTS), where)
     kept = _uniform(frame.with_columns(document_id=pl.lit(None, pl.String)))
-    rows = np.arange(kept.height)
     return pl.concat(
-        kept[np.repeat(rows, counts[name].to_numpy())].with_columns(
-            outcome=pl.lit(outcome, pl.Int32)
-        )
+        kept.with_columns(outcome=pl.lit(outcome, pl.Int32), n=counts[name])
         for outcome, name in enumerate(_COUNTS)
     )
 
@@ -277,7 +275,7 @@ def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
         (*_PAIR, "winner"),
         where,
     )
-    return _uniform(frame).with_columns(frame["outcome"])
+    return _uniform(frame).with_columns(frame["outcome"], n=pl.lit(1, pl.UInt64))
 
 
 def _uniform(frame: pl.DataFrame) -> pl.DataFrame:

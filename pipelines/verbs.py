@@ -46,6 +46,10 @@ def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     if run.is_complete:
         from pipelines.reports.scores_page import render_run  # takes a moment
 
+        if settings.explain:
+            from pipelines.explain import explain_extremes  # brings encoders
+
+            explain_extremes(run)
         page = render_run(run, {name: higher_is(name) for name in run.main_columns})
         write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
     return run

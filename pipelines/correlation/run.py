@@ -34,7 +34,7 @@ from pipelines.tables.keyed import check_columns, files_of
 from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
 from pipelines.tables.records import TABLES, About, AgreementResult, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
-from pipelines.tables.study import Study, duplicates, make_study, shared_rows
+from pipelines.tables.study import Study, make_study, remarks, shared_rows
 from sms.naming import OneOrMore, several
 from sms.signature import version
 
@@ -63,7 +63,7 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     tell(Progress(stage="reading ratings and scores"))
     rated, scored, compared = _shared(paths, settings)
     study = make_study(rated, scored)
-    notes = [compared, *rated.notes, *scored.notes, *duplicates(study)]
+    notes = [compared, *rated.notes, *scored.notes, *remarks(study)]
     command = shlex.join(["assay", "correlate", *paths, *as_options(settings)])
     main_level, main_coefficient = settings.lead(study.n_rows, len(study.documents))
     about = About(

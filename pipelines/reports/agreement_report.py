@@ -230,12 +230,17 @@ def _power_table(power: pl.DataFrame) -> PaperTable:
             "with unlimited documents, and the number of documents that brings it within 0.05 of "
             "that."
         ),
-        header=["Aspect", "Metric", "r", "r with unlimited documents", *counts.values()],
-        alignment="llrrrrrr",
+        header=[
+            *("Aspect", "Metric", "r", "r with unlimited documents", *counts.values()),
+            "Undefined because",
+        ],
+        alignment="llrrrrrrl",
         rows=[
             [
-                *(row["aspect"], row["metric"], _estimate(row), number_text(row["limit"])),
+                *(row["aspect"], row["metric"]),
+                *(number_text(row[name]) for name in ("value", "limit")),
                 *(count_text(row[name]) for name in counts),
+                row["reason"] or UNDEFINED,
             ]
             for row in power.iter_rows(named=True)
         ],

@@ -48,6 +48,10 @@ def _lead(result: ScoreComparison) -> str:
         return f"No difference could be tested: {result.rows[0].reason}"
     higher = Counter(row.higher for row in result.rows)
     tested = counted(n_tested, "comparison")
+    if n_untested := len(result.rows) - n_tested:
+        tested += f" ({n_untested:,} could not be tested)"
+    if not higher["a"] + higher["b"]:
+        return f"No significant difference in {tested}"
     return f"A is significantly higher in {higher['a']:,}, B in {higher['b']:,} of {tested}"
 
 

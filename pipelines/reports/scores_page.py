@@ -6,18 +6,18 @@ Of a large run a sample of its files is read; the means of all rows are in `run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
-from cluster.store import join, read_whole
+from cluster.store import join, list_names, read_whole
 from pipelines.reports.numbers import decimals, number, range_text, span
-from pipelines.reports.pages import render_page
+from pipelines.reports.pages import explain_file, render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
-from pipelines.runs.manifest import SUCCESS_FILE
+from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural
@@ -41,6 +41,7 @@ _NO_MEAN = (np.nan, np.nan, np.nan, 0)
 def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     """Render the page of a finished run; `meanings` says what a higher value of a column means."""
     rows = read_rows(run)
+    pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
     numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
@@ -54,7 +55,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         confidence=f"{CONFIDENCE:.0%}",
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {"extremes": list(_extremes(rows, name, run.out))}
+            | {"extremes": [_why(row, run.out, name, pages) for row in extremes(rows, name)]}
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -179,16 +180,23 @@ def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     return {"heights": heights, "counts": counts.tolist(), "low": low, "high": high}
 
 
-def _extremes(rows: pl.DataFrame, metric: str, out: str) -> Iterator[dict[str, Any]]:
-    """Yield the lowest and the highest rows, and the commands that explain those with ids."""
+def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the lowest and the highest rows: which `end`, `document`, `system` and `value`."""
     kept = rows.select(*KEYS, value=pl.col(metric)).drop_nulls("value").sort("value", *KEYS)
     n = min(N_EXTREMES, len(kept) // 2)
     for end, some in (("lowest", kept.head(n)), ("highest", kept.tail(n).reverse())):
         for document, system, value in some.iter_rows():
-            row = {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
-            command = None
-            if document is not None and system is not None:
-                place = ("--document", document, "--system", system, "--metric", metric)
-                start = ("assay", "explain", "--scores", out)
-                command = shlex.join([*start, *place, "--out", "page.html"])
-            yield row | {"command": command}
+            yield {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
+
+
+def _why(row: Mapping[str, Any], out: str, metric: str, pages: Sequence[str]) -> dict[str, Any]:
+    """Add the page that explains a row, or the command that makes it, if the row has ids."""
+    page, command = None, None
+    if (document := row["document"]) is not None and (system := row["system"]) is not None:
+        if (name := explain_file(document, system, metric)) in pages:
+            page = f"{EXPLAIN_FOLDER}/{name}"
+        else:
+            place = ("--document", document, "--system", system, "--metric", metric)
+            start = ("assay", "explain", "--scores", out)
+            command = shlex.join([*start, *place, "--out", "page.html"])
+    return {**row, "page": page, "command": command}

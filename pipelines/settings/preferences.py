@@ -22,7 +22,7 @@ class PreferencesSettings(Settings):
     """Read the key of the sheets from FILE."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the table to FILE, which must end in .csv, .json or .md. With `--make-sheet`,
-    write the new sheet to FILE, and its key beside it to FILE.key.csv."""
+    write the new sheet to FILE and its key beside it: of sheet.csv, to sheet.key.csv."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None

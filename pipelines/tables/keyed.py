@@ -238,8 +238,13 @@ def _scan(files: Sequence[InputFile]) -> pl.LazyFrame:
     if files[0].format == "parquet":
         return pl.scan_parquet(paths, glob=False)
     if files[0].format == "csv":
-        separator = csv_separator(paths[0])
-        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separator)
+        separators = {csv_separator(path) for path in paths}
+        if len(separators) > 1:
+            raise ValueError(
+                f"CSV files of one input must have the same separator, but {place(files)} have "
+                f"{', '.join(map(repr, sorted(separators)))}"
+            )
+        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separators.pop())
     return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
 
 

@@ -198,6 +198,7 @@ def _chosen_raters(
         shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
         raise ValueError(
             f"the names of the raters in {where} show {len(pools)} pools ({shown}), which are "
-            f"mixed only if you ask for it; choose with `raters`, such as '{next(iter(pools))}*'"
+            f"mixed only if you ask for it; choose with `--raters '{next(iter(pools))}*'`, or with "
+            "`raters` in a `--config` file"
         )
     return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

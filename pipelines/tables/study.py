@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +13,12 @@ from polars import selectors
 from agreement import duplicate_systems
 from agreement.coefficients import merge_close
 from pipelines.tables.keyed import KEYS, RATER, cells_of, listed
-from pipelines.tables.ratings import Ratings
+from pipelines.tables.ratings import MEAN_COLUMN, Ratings
 from pipelines.tables.scores import Scores
 from sms.naming import counted
 
+MOST_RATER_CELLS = 50_000_000
+"""Raters times cells; with more, as of a crowd, agreement among raters is not computed."""
 BASELINES = ("length", "compression", "coverage", "density", "novelty", "lead3", "repetition")
 """Trivial metrics: a score that cannot beat them is not worth reporting."""
 
@@ -33,7 +36,8 @@ class Study:
     ratings: np.ndarray
     """Shape (n_aspects, n_systems, n_documents); the mean over raters."""
     by_rater: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By aspect, shape (n_raters, n_systems, n_documents); empty where raters are not named."""
+    """By aspect, shape (n_raters, n_systems, n_documents); empty where raters are not named, or are
+    too many for the cells."""
     pool: str
     """See `About.raters`."""
 
@@ -118,7 +122,7 @@ def make_study(ratings: Ratings, scores: Scores) -> Study:
     values = {name: _numbers(rated, name) for name in ratings.aspects}
     raters = list(ratings.rater_names)
     by_rater = {}
-    if raters:
+    if raters and len(raters) * math.prod(shape) <= MOST_RATER_CELLS:
         k = _places(rated[RATER], raters)
         for aspect, column in values.items():
             by_rater[aspect] = np.full((len(raters), *shape), np.nan)
@@ -164,15 +168,21 @@ def unlabelled(metric: str) -> str:
     return metric if "@" in metric else metric.rpartition("/")[2]
 
 
-def duplicates(study: Study) -> list[str]:
-    """Name systems that are one system twice by a metric with fine steps and by no metric not."""
+def remarks(study: Study) -> list[str]:
+    """Say what a reader must know: raters too many to compare, systems that are one system twice.
+
+    Those are the same by a metric with fine steps, and by no metric different.
+    """
+    notes = []
+    if not study.by_rater and study.pool != MEAN_COLUMN:
+        notes.append("Agreement among raters is not computed: there are too many raters and cells")
     judging = {
         name: duplicate_systems(matrix)
         for name, matrix in zip(study.metrics, study.scores, strict=True)
         if not is_baseline(name) and not np.isnan(matrix).all()
     }
     in_all = set.intersection(*map(set, judging.values())) if judging else set()
-    return [
+    return notes + [
         f"{study.systems[first]} and {study.systems[second]} have the same scores on every "
         f"document under {listed([*judging], 3)}: probably one system listed twice"
         for first, second in sorted(in_all)

@@ -149,7 +149,7 @@ def test_page_shows_the_difference_of_each_document(write, tmp_path):
     out = tmp_path / "page.html"
     assert run(["compare", a, b, "--out", str(out)]) == 0
     page = out.read_text(encoding="utf-8")
-    assert "<h1>A is significantly higher in 0, B in 0 of 1 comparison</h1>" in page
+    assert "<h1>No significant difference in 1 comparison (1 could not be tested)</h1>" in page
     assert f"A: &lt;b&gt;, {a}" in page
     assert '<td data-label="mean A">4.000</td>' in page
     shown = re.findall(r"<bdi>(d\d+)</bdi></th><td>(.*?)</td>", page)
@@ -184,8 +184,10 @@ def test_what_could_not_be_tested_is_not_called_insignificant(compared):
     b = {"s": {"one": [2.0, 1.0], "two": [2.0, 1.0]}}
     untested = render_comparison(compared(a, b, metrics=["one"]))
     assert "<h1>No difference could be tested: needs at least 2 documents, got 1</h1>" in untested
+    apart = compared(a | {"t": {"one": [None, 1.0]}}, b | {"t": {"one": [1.0, None]}})
+    assert '<td class="text">no document has both scores</td>' in render_comparison(apart)
     both = compared(a, b)
-    said = "A is significantly higher in 0, B in 0 of 1 comparison"
+    said = "No significant difference in 1 comparison (1 could not be tested)"
     assert said in render_comparison(both)
     foot = comparison_sheet(both).text()
     assert "Holm over 1 test;" in foot

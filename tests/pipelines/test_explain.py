@@ -179,7 +179,7 @@ def test_ratings_are_means_over_raters_beside_the_columns_of_the_run(score, writ
     found = assay.explain((), **asked, **more)
     assert {each.system_id: each.ratings for each in found} == {"a": {"focus": 3.5}, "b": {}}
     assert '<data value="3.5">3.50</data>' in page.read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match=r"choose with `raters`, such as 'expert\*'"):
+    with pytest.raises(ValueError, match=r"choose with `--raters 'expert\*'`, or with `raters` in"):
         open_explainer(metric="wms", scores=out, **more)
 
 

@@ -192,6 +192,15 @@ def test_table_6_through_the_command_line(write, tmp_path, capsys):
     assert written["focus"]["p_value"] is written["focus"]["preferred"] is None
 
 
+def test_counts_may_be_zero_or_huge(write):
+    """Nobody who won nothing is left out or changes sides, and no judgement is held."""
+    names = ("system_a", "system_b", "wins", "losses", "ties")
+    rows = [("x", "y", 0, 5, 1), ("z", "x", 0, 0, 0), ("z", "y", 3_000_000_000, 0, 10**12)]
+    found = compare_preferences([write([dict(zip(names, row, strict=True)) for row in rows])]).rows
+    counted = [(r.system_a, r.system_b, r.wins_a, r.wins_b, r.ties) for r in found]
+    assert counted == [("x", "y", 0, 5, 1), ("x", "z", 0, 0, 0), ("y", "z", 0, rows[2][2], 10**12)]
+
+
 def test_wrong_requests_are_one_line(write, capsys):
     path = write(BY_HAND)
     for arguments, message in (

@@ -54,6 +54,17 @@ def test_mean_is_over_the_raters_who_rated(bench):
     assert means["s0"] == pytest.approx(overall["s0"] + 0.5, abs=1e-12)
 
 
+def test_too_many_raters_for_the_cells_are_said(bench, monkeypatch):
+    ratings = bench.ratings(rated_by(bench.rows, ["Ann", "Bob"]))
+    bench.correlate(ratings=ratings)
+    expected = bench.table()
+    monkeypatch.setattr("pipelines.tables.study.MOST_RATER_CELLS", 10)
+    _, out, _ = bench.correlate("--fresh", ratings=ratings)
+    assert "Agreement among raters is not computed" in out
+    assert bench.table().equals(expected)
+    assert bench.table("raters").height == 0
+
+
 def test_equal_means_of_ratings_are_tied_in_any_order(bench):
     by_rater = {"A": [0.1, 0.2, 0.3], "B": [0.3, 0.2, 0.1], "C": [0.9, 0.9, 0.9]}
     ratings = pl.DataFrame(
@@ -122,7 +133,7 @@ def test_pools_are_mixed_only_if_asked_for_and_said(bench, refused):
     ratings = bench.ratings(rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"]))
     line = refused(ratings=ratings)
     assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are mixed" in line
-    assert "choose with `raters`, such as 'expert*'" in line
+    assert "choose with `--raters 'expert*'`, or with `raters` in a `--config` file" in line
     _, out, _ = bench.correlate("--raters", "expert-*", ratings=ratings)
     assert "raters: expert-*" in out
     assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out

@@ -182,6 +182,14 @@ def test_ratings_separated_otherwise_are_the_same(tmp_path, name, separator):
     assert found.frame.select(frame.columns).sort("document_id").rows() == frame.rows()
 
 
+def test_files_of_one_input_with_two_separators_rejected(tmp_path):
+    frame = pl.DataFrame({"document_id": ["a"], "system_id": ["s"], "x": [1.5]})
+    for name, separator in (("a.csv", ","), ("b.csv", ";")):
+        frame.write_csv(tmp_path / name, separator=separator)
+    with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
+        read_ratings(str(tmp_path / "*.csv"), columns={})
+
+
 def test_name_with_signs_of_a_pattern_names_one_file(bench):
     bench.scores(name="a1.jsonl", frame=bench.rows.head(0))
     assert bench.correlate(scores=[bench.scores(name="a[1]*.jsonl")])[0] == 0

@@ -241,6 +241,7 @@ def test_folder_has_page_plots_and_escaped_markdown(result, tmp_path):
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in text
     assert "<" not in text
+    assert "no number of documents brings it that close" in text
 
 
 # What the page shows

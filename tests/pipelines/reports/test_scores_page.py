@@ -94,6 +94,21 @@ def test_page_names_the_highest_and_the_lowest_system_of_each_metric(scored):
         assert row.count("<i style") == len(means)
 
 
+def test_links_stand_where_explanations_are_written(corpus, scored):
+    _, out = scored
+    assert "Explanation</a>" not in (out / "scores.html").read_text()
+    assay.score(
+        corpus, metrics=["length", "rouge1"], out=out, rows_per_shard=6, explain=True
+    )  # nothing is scored again
+    page = (out / "scores.html").read_text()
+    links = re.findall(r'<a href="(explain/[^"]+)">Explanation</a>', page)
+    assert len(links) == 2 * 2 * 5  # metrics, ends, rows
+    assert all((out / html.unescape(link)).is_file() for link in links)
+    assert "assay explain --scores" not in page
+    assay.score(corpus, metrics=["length"], out=out, rows_per_shard=6, fresh=True)
+    assert not list((out / "explain").iterdir())  # they were of another run
+
+
 def test_of_a_large_run_a_sample_is_read_and_said(scored, monkeypatch, corpus):
     _, out = scored
     monkeypatch.setattr("pipelines.reports.scores_page.MOST_ROWS", 12)
