@@ -91,10 +91,12 @@ class Machines:
         n_workers, share = self.ray.workers, self.ray.gpus_per_worker
         if self.is_local:
             n_used = 1
-        elif n_workers is None:
+        elif n_workers is None or not share:
             n_used = self.n_gpus if share else 0
-        else:
-            n_used = math.ceil(n_workers * share - 1e-9)
+        elif share > 1:
+            n_used = round(n_workers * share)
+        else:  # a worker's share is of one GPU
+            n_used = math.ceil(n_workers / int(1 / share + 1e-9))
         return max(0, self.n_gpus - n_used)
 
     def warn_of_idle_units(self, *, may_use_bf16: bool) -> None:

@@ -73,6 +73,7 @@ SHARES = [
     (4, 0, {"workers": 3}, 1, "cuda", 1),
     (2, 0, {"workers": 3}, 0.5, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0),
+    (3, 0, {"workers": 3, "gpus_per_worker": 0.6}, 0.6, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4),
     (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6),
     (4, 0, CLUSTER, 0, "cpu", 0),
