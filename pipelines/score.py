@@ -358,7 +358,8 @@ class _Run:
         """Score the shards that are not done, and add them to the history."""
         history, manifest, live, tell = self.history, self.manifest, self.live, self.request.tell
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)
+        note = self.machines.found(is_neural=self.request.is_neural)
+        so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self.request.scorer_maker(expected=manifest.encoders)
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)

@@ -26,6 +26,7 @@ from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from sms.encoders.devices import Machine
@@ -112,6 +113,15 @@ class Machines:
                 'this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
                 "encoders about three times as fast"
             )
+
+    def found(self, *, is_neural: bool) -> str:
+        """Say in a line what this machine computes with; nothing of the nodes of a cluster."""
+        if self.ray.address is not None:
+            return ""
+        text = f"Found: {counted(_available_threads(), 'core')}"
+        if is_neural and self.settings.device != "cpu":
+            text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
+        return text
 
     @property
     def uses_ray(self) -> bool:

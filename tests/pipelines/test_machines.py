@@ -98,6 +98,22 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     assert caplog.messages == (idle if n_idle else [])
 
 
+@pytest.mark.parametrize(
+    ("here", "settings", "expected"),
+    [
+        (0, {}, "Found: 8 cores, no GPU"),
+        (1, {}, "Found: 8 cores, 1 GPU"),
+        (2, {"device": "cpu"}, "Found: 8 cores"),
+        (2, {"is_neural": False}, "Found: 8 cores"),
+        (0, CLUSTER, ""),
+    ],
+)
+def test_what_was_found_is_said(machine, monkeypatch, here, settings, expected):
+    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
+    found = machine(here, **settings)
+    assert found.found(is_neural=settings.get("is_neural", True)) == expected
+
+
 AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
 
 
