@@ -317,7 +317,7 @@ class _Run:
         try:
             if len(history) < len(manifest.shards):
                 self._score_rest(job)
-            self.live.check()
+            self.live.check(looks=True)
             told, is_strict = self.request.tell, self.request.settings.strict
             return close(
                 self.out, manifest, history, before, told, started=started, is_strict=is_strict
@@ -368,7 +368,7 @@ class _Run:
 
         def write() -> None:
             nonlocal written
-            live.check()
+            live.check(looks=True)
             written = time.monotonic()
             write_manifest(self.out, replace(manifest, result=history.to_json()))
 
