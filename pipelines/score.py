@@ -389,8 +389,7 @@ class _Run:
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
-        is_open = self.request.settings.precision == "auto"
-        self.machines.warn_of_idle_units(may_use_bf16=self.request.is_neural and is_open)
+        self.machines.warn_of_idle_gpus()
         tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
