@@ -248,6 +248,8 @@ def _array(name: str, cells: Any) -> pa.Array:
     """Return cells as Arrow, null where one is None or NaN."""
     import pyarrow as pa
 
+    if str(getattr(cells, "dtype", "")) == "Object":  # of polars, which Arrow reads as addresses
+        cells = cells.to_list()
     try:
         if hasattr(cells, "to_arrow"):
             cells = cells.to_arrow()  # of polars

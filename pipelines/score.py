@@ -317,7 +317,7 @@ class _Run:
         try:
             if len(history) < len(manifest.shards):
                 self._score_rest(job)
-            self.live.check()
+            self.live.check(looks=True)
             told, is_strict = self.request.tell, self.request.settings.strict
             return close(
                 self.out, manifest, history, before, told, started=started, is_strict=is_strict
@@ -358,7 +358,8 @@ class _Run:
         """Score the shards that are not done, and add them to the history."""
         history, manifest, live, tell = self.history, self.manifest, self.live, self.request.tell
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done)
+        note = self.machines.found(is_neural=self.request.is_neural)
+        so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self.request.scorer_maker(expected=manifest.encoders)
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)
@@ -367,7 +368,7 @@ class _Run:
 
         def write() -> None:
             nonlocal written
-            live.check()
+            live.check(looks=True)
             written = time.monotonic()
             write_manifest(self.out, replace(manifest, result=history.to_json()))
 
@@ -388,8 +389,7 @@ class _Run:
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
-        is_open = self.request.settings.precision == "auto"
-        self.machines.warn_of_idle_units(may_use_bf16=self.request.is_neural and is_open)
+        self.machines.warn_of_idle_gpus()
         tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)

@@ -118,8 +118,13 @@ class LiveRun:
             self._progress = progress
             self._pace.update(progress)
 
-    def check(self) -> None:
-        """Raise `LockLost` if another driver has taken the folder over."""
+    def check(self, *, looks: bool = False) -> None:
+        """Raise `LockLost` if another driver has taken the folder over, as known or as one looks.
+
+        Whoever writes what that driver has written looks: a driver that was frozen does not know.
+        """
+        if looks:
+            self._look()
         if self._loss:
             raise LockLost(
                 f"{self._out} was taken over by {self._loss}; what this run has committed is kept"
@@ -181,12 +186,16 @@ class LiveRun:
             with suppress(OSError):  # not empty: there is output
                 folder.rmdir()
 
+    def _look(self) -> None:
+        now = read_progress(self._out, is_checked=False)
+        if now is not None and now["run"] != self._run:
+            self._loss = driver_of(now)
+
     def _keep_writing(self) -> None:
         while not self._stop.wait(BEAT_EVERY_S):
             try:
-                now = read_progress(self._out, is_checked=False)
-                if now is not None and now["run"] != self._run:
-                    self._loss = driver_of(now)
+                self._look()
+                if self._loss:
                     return
                 self.write()
             except OSError:  # storage that is away for a while; the scores themselves matter more

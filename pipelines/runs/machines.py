@@ -26,6 +26,7 @@ from cluster.ray_options import cluster_address
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from sms.encoders.devices import Machine
@@ -91,25 +92,36 @@ class Machines:
         n_workers, share = self.ray.workers, self.ray.gpus_per_worker
         if self.is_local:
             n_used = 1
-        elif n_workers is None:
+        elif n_workers is None or not share:
             n_used = self.n_gpus if share else 0
-        else:
-            n_used = math.ceil(n_workers * share - 1e-9)
+        elif share > 1:
+            n_used = round(n_workers * share)
+        else:  # a worker's share is of one GPU
+            n_used = math.ceil(n_workers / int(1 / share + 1e-9))
         return max(0, self.n_gpus - n_used)
 
-    def warn_of_idle_units(self, *, may_use_bf16: bool) -> None:
-        """Say which GPUs, or units for bf16, the run could use and does not."""
+    def warn_of_idle_gpus(self) -> None:
+        """Say which GPUs the run could use and does not, and what would change that."""
         if n_idle := self.n_idle_gpus:
             remedy = "add `--workers auto`, which gives each a worker"
             if not (self.is_local or self.ray.gpus_per_worker):
                 remedy = "leave out `--gpus-per-worker 0` to use them"
             logger.warning("GPUs that stay idle: %d of %d; %s", n_idle, self.n_gpus, remedy)
-        runs_here = self.ray.address is None and n_idle == self.n_gpus
-        if may_use_bf16 and runs_here and "amx_bf16" in processor_kind():
-            logger.warning(
-                'this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
+
+    def found(self, *, is_neural: bool) -> str:
+        """Say in a line what this machine computes with; nothing of the nodes of a cluster."""
+        if self.ray.address is not None:
+            return ""
+        text = f"Found: {counted(_available_threads(), 'core')}"
+        if is_neural and self.settings.device != "cpu":
+            text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
+        may_use_bf16 = is_neural and self.settings.precision == "auto"
+        if may_use_bf16 and self.n_idle_gpus == self.n_gpus and "amx_bf16" in processor_kind():
+            text += (
+                '; this processor has AMX: `precision = "bf16"` in the file of `--config` makes '
                 "encoders about three times as fast"
             )
+        return text
 
     @property
     def uses_ray(self) -> bool:

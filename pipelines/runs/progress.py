@@ -34,6 +34,8 @@ class Progress:
     n_failed_shards: int = 0
     unit: str = "rows"
     """What is counted as rows."""
+    note: str = ""
+    """With what it is done, in one line for people, who are told once."""
 
 
 class Pace:
@@ -95,6 +97,8 @@ def show_progress(
 
     def write(progress: Progress) -> None:
         nonlocal written, written_at
+        if written is None and progress.note:
+            stream.write(f"{progress.note}\n")
         stream.write(f"{describe(progress, pace)}\n")
         stream.flush()
         written, written_at = progress, clock()
@@ -135,6 +139,8 @@ def _bar(stream: TextIO) -> Iterator[Callable[[Progress], None]]:
             nonlocal latest
             bar.update(task, description=progress.stage)
             if progress.n_rows:
+                if progress.note != latest.note:
+                    console.print(progress.note, highlight=False, markup=False)
                 pace.update(progress)
                 latest = progress
                 bar.update(task, total=progress.n_rows, completed=progress.n_done)

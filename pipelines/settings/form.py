@@ -315,6 +315,8 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
             if unknown := [name for name in given if name not in signature.parameters]:
                 hint = nearest(unknown[0], signature.parameters)
+                if unknown[0].endswith("_id") and "columns" in signature.parameters:
+                    hint = f"name that column with `columns={{'{unknown[0]}': NAME}}`"
                 raise TypeError(f"{function.__name__}() has no argument `{unknown[0]}`; {hint}")
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]

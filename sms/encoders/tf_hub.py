@@ -212,8 +212,9 @@ class UseEncoder(SentenceEncoder):
         return texts.sentence_words.lengths > self._limit
 
     def inputs_of(self, texts: SegmentedTexts, wanted: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """Return some sentences as they stand, and their words."""
-        return [texts.sentences[k] for k in wanted.tolist()], texts.sentence_words.lengths[wanted]
+        """Return some sentences as they stand, and their words; at least 1, as all are read."""
+        n_words = np.maximum(texts.sentence_words.lengths[wanted], 1)
+        return [texts.sentences[k] for k in wanted.tolist()], n_words
 
     def embed(self, inputs: list[Any]) -> np.ndarray:
         """Return a vector for each sentence."""

@@ -151,6 +151,11 @@ def test_unknown_keyword_is_answered_with_the_nearest():
         assay.score(ROWS, metric="length", **COLUMNS)
 
 
+def test_column_as_an_argument_is_answered_with_how_it_is_named():
+    with pytest.raises(TypeError, match=r"columns=\{'system_id': NAME\}"):
+        assay.score(ROWS, system_id="n", **COLUMNS)
+
+
 def test_hugging_face_data_set():
     datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_list(ROWS)
@@ -245,6 +250,13 @@ def test_columns_name_those_of_a_table():
     table = pd.DataFrame({0: ["A cat."], "b": ["A cat."], "id": ["x"]})
     columns = {"candidate": "0", "references": "b", "document_id": "id"}
     assert assay.score(table, columns=columns, metrics="rouge1_f")["rouge1_f"].tolist() == [1.0]
+
+
+def test_objects_of_polars_are_texts():
+    columns = {"document_id": ["x", "y"], "candidate": ["A.", "B."], "reference": ["A.", "C."]}
+    series = {name: pl.Series(own, dtype=pl.Object) for name, own in columns.items()}
+    scored = assay.score(pl.DataFrame(series), metrics="rouge1_f")
+    assert scored["rouge1_f"].to_list() == [1.0, 0.0]
 
 
 def test_odd_cells_are_missing_or_unreadable():

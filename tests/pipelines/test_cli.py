@@ -404,9 +404,11 @@ def test_lines_come_every_few_seconds_and_at_the_end():
         show(Progress(stage="loading minilm"))
         for n_done in range(13):
             failed = int(n_done > 9)
-            show(Progress(stage=SCORING, n_rows=12, n_done=n_done, n_failed_shards=failed))
+            done = {"n_done": n_done, "n_failed_shards": failed}
+            show(Progress(stage=SCORING, n_rows=12, note="Found: 8 cores", **done))
             now[0] += 1.0
     assert stream.getvalue().splitlines() == [
+        "Found: 8 cores",
         "5 of 12 rows (42%), 1.0 rows/s, 7 s left",
         "10 of 12 rows (83%), 1.0 rows/s, 2 s left, 1 shard failed",
         "12 of 12 rows (100%), 1.0 rows/s, 1 shard failed",
@@ -428,5 +430,7 @@ def test_bar_shows_rows():
     stream.isatty = lambda: True
     with show_progress(stream, is_terminal=True) as show:
         show(Progress(stage="loading minilm"))
-        show(Progress(stage=SCORING, n_rows=5, n_done=5, n_failed_shards=1))
+        for n_done in (1, 5):
+            show(Progress(stage=SCORING, n_rows=5, n_done=n_done, note="Found: 8 cores"))
     assert "rows" in stream.getvalue()
+    assert stream.getvalue().count("Found: 8 cores") == 1

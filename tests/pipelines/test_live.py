@@ -113,7 +113,11 @@ def test_driver_that_was_taken_over_stops_and_leaves_the_file_of_the_other(out):
     assert json.loads(Path(out, "progress.json").read_text())["host"] == "elsewhere"
 
 
-def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path):
+@pytest.mark.parametrize("beat_s", [0.02, 600])
+def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path, monkeypatch, beat_s):
+    monkeypatch.setattr(live, "BEAT_EVERY_S", beat_s)  # it may write before it notices
+    monkeypatch.setattr("pipelines.score.WRITE_EVERY_S", 0)
+    monkeypatch.setattr("pipelines.score.WRITE_SHARE", 0)
     (tmp_path / "a.jsonl").write_text('{"candidate": "a"}\n' * 5)
     written = []
 

@@ -73,6 +73,7 @@ SHARES = [
     (4, 0, {"workers": 3}, 1, "cuda", 1),
     (2, 0, {"workers": 3}, 0.5, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 2}, 2, "cuda", 0),
+    (3, 0, {"workers": 3, "gpus_per_worker": 0.6}, 0.6, "cuda", 0),
     (4, 0, {"workers": 2, "gpus_per_worker": 0}, 0, "cpu", 4),
     (0, 8, {**CLUSTER, "workers": 2}, 1, "cuda", 6),
     (4, 0, CLUSTER, 0, "cpu", 0),
@@ -89,7 +90,7 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
         precision = "bf16" if device == "cuda" else "fp32"
         assert (found.driver_device, found.precision) == ("cpu", precision)
-    found.warn_of_idle_units(may_use_bf16=True)
+    found.warn_of_idle_gpus()
     remedy = "add `--workers auto`, which gives each a worker"
     if settings.get("gpus_per_worker") == 0:
         remedy = "leave out `--gpus-per-worker 0` to use them"
@@ -98,26 +99,29 @@ def test_gpus_are_shared_out_and_idle_ones_named(
 
 
 AMX = "Xeon (avx2, avx512f, avx512_bf16, amx_bf16)"
+SLOW = (
+    '; this processor has AMX: `precision = "bf16"` in the file of `--config` makes encoders about '
+    "three times as fast"
+)
 
 
 @pytest.mark.parametrize(
-    ("here", "processor", "settings", "is_open", "is_said"),
+    ("here", "processor", "settings", "expected"),
     [
-        (0, AMX, {}, True, True),
-        (2, AMX, {"device": "cpu"}, True, True),
-        (0, AMX, {}, False, False),
-        (0, "EPYC (avx2)", {}, True, False),
-        (1, AMX, {}, True, False),
-        (0, AMX, CLUSTER, True, False),
+        (0, "EPYC (avx2)", {}, "Found: 8 cores, no GPU"),
+        (1, AMX, {}, "Found: 8 cores, 1 GPU"),
+        (0, AMX, {"is_neural": False}, "Found: 8 cores"),
+        (0, AMX, {"precision": "fp32"}, "Found: 8 cores, no GPU"),
+        (0, AMX, {}, f"Found: 8 cores, no GPU{SLOW}"),
+        (2, AMX, {"device": "cpu"}, f"Found: 8 cores{SLOW}"),
+        (0, AMX, CLUSTER, ""),
     ],
 )
-def test_faster_numbers_of_the_processor_are_named(
-    machine, caplog, monkeypatch, here, processor, settings, is_open, is_said
-):
+def test_what_was_found_is_said(machine, monkeypatch, here, processor, settings, expected):
+    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
     found = machine(here, **settings)
     monkeypatch.setattr(module, "processor_kind", lambda: processor)
-    found.warn_of_idle_units(may_use_bf16=is_open)
-    assert any('`precision = "bf16"`' in text for text in caplog.messages) == is_said
+    assert found.found(is_neural=settings.get("is_neural", True)) == expected
 
 
 @pytest.mark.parametrize("asked", [{"is_neural": False}, {"gpus_per_worker": 0.5}])

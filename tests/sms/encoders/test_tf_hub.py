@@ -227,6 +227,13 @@ def test_whole_texts_are_one_input(saved, tf):
         score_texts(["A."], ["B."], encoders={"use": "use:x,unit=text"}, metrics=["sms@use"])
 
 
+def test_sentence_without_words_is_read_too(saved, tf):
+    texts = ["\u200b", "Yes"]  # a space of no width
+    expected = tf.saved_model.load(saved["callable"])(texts).numpy()
+    assert expected[0].any()
+    np.testing.assert_allclose(pooled(load(saved["callable"]), texts), expected, atol=ATOL)
+
+
 def test_sentences_that_the_model_cuts_are_counted(tf, tmp_path):
     tf.saved_model.save(averaging(tf, limit=6), tmp_path / "short")
     config = ScoringConfig(metrics=("sms",), encoders={"use": f"use:{tmp_path / 'short'}"})
