@@ -31,6 +31,8 @@ PROGRESS_FILE = "progress.json"
 """What a run is doing; there while it goes on, and after its driver has died."""
 PAGE_FILE = "scores.html"
 """The result of a run, for people."""
+EXPLAIN_FOLDER = "explain"
+"""Beside `scores.html` or a report: pages of single scores, which it links to."""
 LIBRARIES = (
     "numpy",
     "torch",
@@ -51,6 +53,7 @@ LIBRARIES = (
 
 _PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
 _OWN_FILES = {
+    EXPLAIN_FOLDER: re.compile(r".*\.html"),
     SCORES_FOLDER: _PART,
     ERRORS_FOLDER: _PART,
     COPIES_FOLDER: re.compile(r"[0-9a-f]{32}\.parquet(\.[0-9a-f]+\.partial)?"),
