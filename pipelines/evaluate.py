@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,9 @@ from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
 from pipelines.training_runs import stages
-from reffree.evaluation import KindFigures, judge, positive_once
+from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
+from reffree.fitting import texts_of
 from reffree.negatives import NegativesConfig
 from reffree.pairs import text_key
 from reffree.scorer import LearnedScorer, load_scorer
@@ -43,8 +45,16 @@ class DomainResult:
     """The file or folder of pairs, with as much of its path as tells it from the others."""
     n_pairs: int  # pairs of the side that was judged
     kinds: Mapping[str, KindFigures]
+    confounders: Mapping[str, float | None]
+    """From `reffree.evaluation.confounders`, over all negatives and references."""
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used, and negatives that were not made, by reason."""
+
+
+def traits_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
+    """Score candidates by `TRAITS`; NaN where one has no score."""
+    table = score_texts(candidates, sources=sources, metrics=TRAITS)
+    return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS}
 
 
 def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np.ndarray]:
@@ -53,10 +63,7 @@ def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np
     scores = shipped.score_against_all([[text] for text in sources], candidates).scores
     by_name = {f"reffree@{SHIPPED}": shipped.chosen(scores)}
     by_name |= {f"reffree@{SHIPPED}.{head}": shipped.chosen(scores, head) for head in shipped.heads}
-    table = score_texts(candidates, sources=sources, metrics=TRAITS)
-    return by_name | {
-        name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in TRAITS
-    }
+    return by_name | traits_of(sources, candidates)
 
 
 def evaluate_scorer(
@@ -140,10 +147,14 @@ def _judged(
     left_out: Mapping[str, int],
 ) -> DomainResult:
     judged = judge(groups, scorer)
+    traits = traits_of(*texts_of(list(chain.from_iterable(groups))))
+    has_traits = np.logical_and.reduce([np.isfinite(own) for own in traits.values()])
+    traits = {trait: values[has_traits] for trait, values in traits.items()}
     return DomainResult(
         scorer=folder,
         domain=name,
         n_pairs=len(groups),
         kinds=judged.by_kind(has_threshold=not scorer.heads),
+        confounders=confounders(judged.scores[has_traits], judged.labels[has_traits], traits),
         left_out=left_out,
     )

@@ -72,6 +72,11 @@ def remote_reward(reward: Reward, *, num_cpus: float = 1, num_gpus: float = 0) -
     The actor takes so much of the cluster, and loads the encoder for itself. Give the reward as
     many `threads` as the actor has cores, and `device="cpu"` where it has no GPU. A scorer that is
     no metric of ours must be picklable. End it with `close`, or use it in a `with` statement.
+
+    Raises
+    ------
+    RuntimeError
+        If this process has joined no cluster.
     """
     import ray
 

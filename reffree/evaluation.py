@@ -1,4 +1,4 @@
-"""How well a scorer tells references from negatives, kind by kind.
+"""How well a scorer tells references from negatives, kind by kind, and what else it goes by.
 
 Figures of a kind are over its negatives and the references of the same pairs. They are about the
 synthetic negatives; whether people agree is another question (`agreement`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, islice
 
@@ -143,6 +143,40 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
     if not x.size or np.ptp(x) <= SPREAD_ATOL or np.ptp(y) <= SPREAD_ATOL:
         return None
     return float(np.corrcoef(x, y)[0, 1])
+
+
+def confounders(
+    scores: np.ndarray, labels: np.ndarray, traits: Mapping[str, np.ndarray]
+) -> dict[str, float | None]:
+    """Say how far scores follow traits that are not quality, and what is left without these.
+
+    All arrays have shape (n,); what has no score is left out. Gives `score~TRAIT` for each trait
+    (for example length and density), `score~label`, and `score~label|traits`, the partial
+    correlation.
+    """
+    is_scored = np.isfinite(scores)
+    scores, labels = scores[is_scored], labels[is_scored]
+    traits = {name: values[is_scored] for name, values in traits.items()}
+    correlations = {f"score~{name}": pearson(scores, values) for name, values in traits.items()}
+    correlations["score~label"] = pearson(scores, labels)
+    given = np.column_stack(list(traits.values()))
+    correlations["score~label|traits"] = partial_pearson(scores, labels, given)
+    return correlations
+
+
+def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | None:
+    """Return the correlation of what is left of x and y when both are regressed on others.
+
+    `given` has shape (n, k). None where nothing is left of one.
+    """
+    if not x.size:
+        return None
+    design = np.column_stack([np.ones(len(x)), given])
+    left = [values - design @ np.linalg.lstsq(design, values)[0] for values in (x, y)]
+    for values, rest in zip((x, y), left, strict=True):
+        if np.ptp(rest) <= 1e-9 * max(np.ptp(values), SPREAD_ATOL):  # rounding is what is left
+            return None
+    return pearson(*left)
 
 
 def calibration_error(scores: np.ndarray, labels: np.ndarray) -> float:

@@ -69,7 +69,10 @@ class Groups:
         return int(sizes[sizes > 1].sum())
 
     def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.searchsorted(self.documents, keys), np.isin(keys, self.documents)
+        places = np.searchsorted(self.documents, keys)
+        is_shared = places < self.documents.size
+        is_shared[is_shared] = self.documents[places[is_shared]] == keys[is_shared]
+        return places, is_shared
 
 
 class TextRegister:

@@ -261,6 +261,8 @@ def _report(results: Sequence[DomainResult]) -> list[str]:
     for result in results:
         lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
         lines += [_figures_table(result.kinds), ""]
+        related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
+        lines.append(f"Pearson (a~b|c: of a and b, with c held fixed): {related}.")
         lines += [f"Left out: {n:,} {reason}." for reason, n in result.left_out.items()]
         lines.append("")
     return lines[:-1]

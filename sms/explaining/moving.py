@@ -78,7 +78,7 @@ class PlanFinder:
             Flow(i, j, mass, float(ground_cost[i, j])) for i, j, mass in zip(*cells, strict=True)
         ]
         flows.sort(key=lambda flow: (-flow.contribution, -flow.mass, flow.candidate, flow.other))
-        return Moves(units, other_units, tuple(flows), distance)
+        return Moves(units, other_units, tuple(flows), ground_cost, distance)
 
     def _text_units(self, side: str, number: int, at: int, text: str) -> TextUnits:
         """Return a text's units with the mass and the point of each."""

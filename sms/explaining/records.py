@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 WORD, SENTENCE = "word", "sentence"
 """Kinds of unit."""
 CANDIDATE, REFERENCE, SOURCE = "candidate", "reference", "source"
@@ -104,6 +106,8 @@ class Moves:
     other: TextUnits
     flows: tuple[Flow, ...]
     """Every cell of the plan that carries mass, largest contribution first."""
+    ground_cost: np.ndarray
+    """Cost of one unit of mass between every two points, shape (n, m)."""
     distance: float
     """The least cost, by the solver; the flows' contributions add up to it."""
 
@@ -111,6 +115,14 @@ class Moves:
     def similarity(self) -> float:
         """Return `exp(-distance)`, the pair's score."""
         return math.exp(-self.distance)
+
+    @property
+    def plan(self) -> np.ndarray:
+        """Mass moved between every two points, shape (n, m)."""
+        plan = np.zeros(self.ground_cost.shape)
+        for flow in self.flows:
+            plan[flow.candidate, flow.other] = flow.mass
+        return plan
 
     def blocks(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return mass and contribution by the kinds of the two points (Clark et al., figure 2)."""

@@ -269,6 +269,7 @@ def test_trained_folder_can_be_loaded_and_judged(train, pairs, judged, capsys):
     assert {"accuracy", "auc", "mse", "pearson"} <= set(settings["held_out"]["add"])
     assert [path.name for path in (folder / "training").iterdir()] == ["metrics.jsonl"]
     (result,) = judged(folder, pairs)
+    assert {"score~length", "score~density", "score~label|traits"} <= set(result["confounders"])
     for kind, held_out in settings["held_out"].items():
         assert result["kinds"][kind] == pytest.approx(held_out, abs=1e-6)
 

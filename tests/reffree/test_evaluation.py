@@ -1,9 +1,16 @@
-"""Figures of a scorer: by hand."""
+"""Figures of a scorer: by hand, and against textbook formulas."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from reffree.evaluation import Judged, calibration_error, pearson
+from reffree.evaluation import (
+    Judged,
+    calibration_error,
+    confounders,
+    partial_pearson,
+    pearson,
+)
 
 
 def judged(rows):
@@ -56,3 +63,23 @@ def test_calibration_error_by_hand():
 def test_constant_has_no_correlation():
     assert pearson(np.full(3, 0.1 + 0.2), np.arange(3.0)) is None
     assert pearson(np.empty(0), np.empty(0)) is None
+
+
+def test_partial_correlation_matches_the_textbook():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=50)
+    x, y = z + rng.normal(size=50), z + rng.normal(size=50)
+    xy, xz, yz = (stats.pearsonr(*pair)[0] for pair in ((x, y), (x, z), (y, z)))
+    expected = (xy - xz * yz) / np.sqrt((1 - xz**2) * (1 - yz**2))
+    assert partial_pearson(x, y, z[:, None]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_nothing_is_left_of_a_score_that_is_length():
+    rng = np.random.default_rng(2)
+    length, labels = rng.integers(10, 90, size=40).astype(float), rng.random(40)
+    traits = {"length": length, "density": rng.random(40)}
+    found = confounders(length / 100, labels, traits)
+    assert found["score~length"] == pytest.approx(1)
+    assert found["score~label|traits"] is None
+    unscored = {name: np.append(values, 9.0) for name, values in traits.items()}
+    assert confounders(np.append(length / 100, np.nan), np.append(labels, 1), unscored) == found

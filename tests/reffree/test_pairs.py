@@ -1,5 +1,6 @@
 """Pairs and their sides: what is taken from a row, what is left out, no text on two sides."""
 
+import tracemalloc
 from collections import Counter
 from contextlib import closing
 
@@ -20,7 +21,7 @@ from reffree.pairs import (
     side_named,
     text_key,
 )
-from reffree.splits import TextRegister, hashed_sides
+from reffree.splits import Groups, TextRegister, hashed_sides
 from tests.reffree.conftest import make_pairs
 
 # document_id, sources, references, split, and why they give no pair
@@ -181,3 +182,17 @@ def test_side_depends_on_document_and_seed_only(keys, seed):
     alone = [hashed_sides(np.array([key], dtype=np.uint64), seed=seed)[0] for key in keys]
     assert together.tolist() == alone
     assert set(alone) <= {0, 1, 2}
+
+
+def test_side_of_a_few_documents_does_not_sort_all_that_share_a_text():
+    documents = np.arange(0, 2_000_000, 2, dtype=np.uint64)
+    no_side, leaks = np.zeros(documents.size, np.int8), np.zeros(documents.size, bool)
+    groups = Groups(documents, documents // 4, no_side, leaks)
+    keys = np.array([0, 3, 8, 1_999_998, 1_999_999, 2**63], dtype=np.uint64)
+    tracemalloc.start()
+    assert groups.group_of(keys).tolist() == [0, 3, 2, 499_999, 1_999_999, 2**63]
+    assert not groups.is_leak(keys, np.zeros(keys.size, np.int8)).any()
+    assert tracemalloc.get_traced_memory()[1] < 100_000
+    tracemalloc.stop()
+    empty = Groups(documents[:0], documents[:0], no_side[:0], leaks[:0])
+    assert empty.group_of(keys).tolist() == keys.tolist()

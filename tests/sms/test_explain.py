@@ -86,6 +86,8 @@ def test_moves_by_hand(explained):
     assert flows == [(1, 1, 0.5, pytest.approx(math.sqrt(18))), (0, 0, 0.5, 0.0)]
     assert moves.distance == pytest.approx(math.sqrt(18) / 2, abs=1e-12)
     assert found.score == pytest.approx(math.exp(-math.sqrt(18) / 2), abs=1e-12)
+    np.testing.assert_allclose(moves.plan, [[0.5, 0.0], [0.0, 0.5]])
+    np.testing.assert_allclose(moves.ground_cost, [[0.0, 1.0], [5.0, math.sqrt(18)]])
 
 
 def test_row_with_a_reference_beyond_the_solver_has_no_plan(explained, monkeypatch):
