@@ -115,14 +115,19 @@ def higher_is(column: str) -> str | None:
 
 
 def _counters(counters: Mapping[str, int]) -> Iterator[str]:
-    """Say of encoders and models what they did not know, or read in part."""
+    """Say of encoders and models what they had read before, did not know, or read in part."""
     for name, n in counters.items():
         alias, _, what = name.rpartition(".")
+        n_sentences = counters.get(f"{alias}.sentences", 0)
         n_words = counters.get(f"{alias}.words", 0)
-        if what == "unknown" and n > MOST_UNKNOWN * n_words:
+        n_from_disk = counters.get(f"{alias}.from_disk", 0)
+        if what == "cached" and n + n_from_disk:
+            share = (n + n_from_disk) / n_sentences
+            on_disk = f", {n_from_disk:,} of them on disk" if n_from_disk else ""
+            yield f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}{on_disk}"
+        elif what == "unknown" and n > MOST_UNKNOWN * n_words:
             yield f"Words unknown to {alias}, which are left out: {n / n_words:.0%} of {n_words:,}"
         elif what == "truncated" and n:
-            n_sentences = counters[f"{alias}.sentences"]
             yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
         elif what == "cut" and n:
             yield f"Texts too long for {alias}, which read a part of them: {n:,}"

@@ -1,7 +1,7 @@
-"""What became of each shard of a run: kept small in memory, and in `run.json` when the run ends.
+"""What became of each shard of a run: kept small in memory, and told in `run.json`.
 
-A shard's scores file alone says whether the shard is done: what is said here of a shard without one
-does not count.
+`run.json` is written now and then while a run goes on, and when it ends. A shard's scores file
+alone says whether the shard is done: what is said here of a shard without one does not count.
 """
 
 from __future__ import annotations

@@ -386,6 +386,20 @@ def test_summary_never_cuts_a_number_or_a_name():
         assert ("…" in text, text.count("0.1235")) == (False, 12)
 
 
+def test_summary_says_what_the_caches_had():
+    counters = {
+        **{"minilm.tokens": 999, "minilm.sentences": 8_000, "minilm.cached": 5_040},
+        **{"new.name.sentences": 3, "new.name.cached": 0, "idle.sentences": 0, "idle.cached": 0},
+        **{"kept.sentences": 1_646, "kept.cached": 0, "kept.from_disk": 823},
+    }
+    lines = summary_text(scored(counters=counters)).splitlines()
+    assert lines[2:4] == [
+        "Sentences that minilm had read before: 63% of 8,000",
+        "Sentences that kept had read before: 50% of 1,646, 823 of them on disk",
+    ]
+    assert "idle" not in "".join(lines)
+
+
 def test_summary_says_what_encoders_did_not_read():
     counters = {
         **{"glove.words": 100, "glove.unknown": 6, "few.words": 100, "few.unknown": 5},
