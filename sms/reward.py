@@ -60,7 +60,7 @@ class Reward:
     metric : str, mapping of str to float, or Scorer
         A column of `assay metrics`, such as `sms`, `cosine@all`, `rougeL_f`, `sms:source`,
         `reffree@news`, `length`; a sum of several, with a space on either side of + and -; or any
-        scorer with one column, such as `reffree.load_scorer` returns.
+        scorer with one column, such as `assay.load_scorer` returns.
     encoder : str or sequence of str
         As in `assay encoders`; several for `cosine@all`. Not for a scorer.
     undefined : float, optional
@@ -388,7 +388,7 @@ def _checked_scorer(scorer: Scorer) -> Scorer:
     if missing := [name for name in needed if not hasattr(scorer, name)]:
         raise TypeError(
             "`metric` must be the name of a metric, such as 'sms', or a scorer of batches "
-            "(`SummaryScorer`, or what `reffree.load_scorer` returns), got "
+            "(`SummaryScorer`, or what `assay.load_scorer` returns), got "
             f"{type(scorer).__name__}, which has no {', '.join(f'`{name}`' for name in missing)}"
         )
     return scorer
