@@ -147,7 +147,8 @@ def test_candidate_that_cannot_be_read_has_a_status(tmp_path, monkeypatch):
     assert [value is None for value in found] == [status is not None for status in statuses]
     good = write_corpus(tmp_path / "good.parquet", rows[::5])
     alone = score(good, tmp_path / "alone", f"reffree@{folder}")
-    assert found[::5] == alone[f"reffree@{folder}"].to_list()
+    # no bit by bit: how a product of matrices is summed may depend on how many rows there are
+    assert found[::5] == pytest.approx(alone[f"reffree@{folder}"].to_list(), abs=1e-6)
 
 
 def test_text_that_the_tokeniser_fails_on_has_a_status(scorer, monkeypatch):
