@@ -15,8 +15,7 @@ from sms.transport import MAX_CELLS, Clouds, mover_costs
 from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
-"""The transport problem behind each metric."""
-_COLUMNS = ("wms", "sms", "s+wms")
+"""The transport problem behind each metric, in the order of the solver's columns."""
 
 
 def mover_similarities(
@@ -50,7 +49,7 @@ def mover_similarities(
         threads=threads,
     )
     similarities = {}
-    for k, metric in enumerate(_COLUMNS):
+    for k, metric in enumerate(PROBLEMS):
         if metric in metrics:
             values = np.full(candidate.size, np.nan)
             values[scored] = np.exp(-costs[:, k])

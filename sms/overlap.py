@@ -214,7 +214,8 @@ def _tokens(batch: Batch) -> tuple[Ragged, Ragged]:
         else:
             if "rouge" not in memory or memory["rouge"].is_full:
                 memory["rouge"] = ChunkTable(rouge_tokens)
-            tokens = batch.texts.tokens(memory["rouge"])
+            of_chunks, _ = memory["rouge"].tokens_of(batch.texts.chunks)
+            tokens = batch.texts.sentence_chunks.expand(of_chunks)
         return tokens, batch.texts.text_sentences.expand(tokens)
 
     return batch.once("rouge tokens", cut)

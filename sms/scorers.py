@@ -120,18 +120,16 @@ class SentenceMover:
         ValueError
             If a text has nothing to score, naming the first one, or lengths differ.
         """
-        import numpy as np
-
         from sms.scoring import to_rows
 
         sentences, given = self._scorer.config.sentences, {self._side: against}
         table = self._scorer.score(to_rows(candidates, sentences=sentences, **given))
-        scores = table[self._column].to_numpy()
-        if table[self._column].null_count:
-            first = int(np.flatnonzero(np.isnan(scores))[0])
+        scores = table[self._column]
+        if scores.null_count:
+            first = scores.is_null().index(True).as_py()
             raise ValueError(
                 f"`candidates` and what they are compared with must have words, got "
                 f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
                 "`score_texts`, which returns a status"
             )
-        return scores
+        return scores.to_numpy()

@@ -71,12 +71,15 @@ class SummaryScorer:
         self.encoders: dict[str, Encoder] = {
             alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
         }
-        self._check_language()
+        static = frozenset(
+            alias for alias in self.encoders if parse_spec(config.encoders[alias]).kind.is_static
+        )
+        self._check_language([alias for alias in self.encoders if alias not in static])
         self._models = self._load_models(runtime)
         self._setting = Setting(
             requests=config.all_requests,
             encoders=self.encoders,
-            static=frozenset(alias for alias in self.encoders if self._is_static(alias)),
+            static=static,
             models=self._models,
             rules=config.rules,
             preset=config.preset,
@@ -136,24 +139,18 @@ class SummaryScorer:
                 loaded[request.name] = model
         return loaded
 
-    def _is_static(self, alias: str) -> bool:
-        return parse_spec(self.config.encoders[alias]).kind.is_static
-
-    def _check_language(self) -> None:
+    def _check_language(self, learned: Sequence[str]) -> None:
         """Refuse encoders that do not know most words of the language.
 
         Not checked: English, which all models know, and static vectors, which may be about one
         subject only. For these, the summary of a run says how many words are unknown.
         """
         config = self.config
-        learned = {
-            alias: encoder for alias, encoder in self.encoders.items() if not self._is_static(alias)
-        }
         if config.language == "en" or not learned:
             return
         sample = Segmenter(config.rules).segment(pa.array([LANGUAGES[config.language].sample()]))
-        for alias, encoder in learned.items():
-            share = float(encoder.known_words(sample)[sample.is_kept].mean())
+        for alias in learned:
+            share = float(self.encoders[alias].known_words(sample)[sample.is_kept].mean())
             if share < LEAST_KNOWN:
                 raise ValueError(
                     f"encoder `{alias}` must know the words of language {config.language!r}, but "
@@ -366,15 +363,12 @@ def to_rows(
 ) -> pa.Table:
     """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`."""
     is_given = sentences == "given"
-    for name, given in (
-        ("candidates", candidates),
-        ("references", references),
-        ("sources", sources),
-    ):
-        if isinstance(given, str):  # a sequence too, of one-letter texts
+    given = {"candidates": candidates, "references": references, "sources": sources}
+    for name, texts in given.items():
+        if isinstance(texts, str):  # a sequence too, of one-letter texts
             raise TypeError(f"`{name}` must be a list of texts, got one text; put it in a list")
-    texts = [_text(text, f"`candidates` in row {k}", is_given) for k, text in enumerate(candidates)]
-    columns: dict[str, pa.Array] = {"candidate": pa.array(texts, pa.string())}
+    read = [_text(text, f"`candidates` in row {k}", is_given) for k, text in enumerate(candidates)]
+    columns: dict[str, pa.Array] = {"candidate": pa.array(read, pa.string())}
     for name, side in (("references", references), ("sources", sources)):
         if side is None:
             continue

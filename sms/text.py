@@ -175,11 +175,6 @@ class SegmentedTexts:
             lower=lower,
         )
 
-    def tokens(self, table: ChunkTable) -> Ragged:
-        """Tokens of every sentence by another tokeniser."""
-        tokens, _ = table.tokens_of(self.chunks)
-        return self.sentence_chunks.expand(tokens)
-
     def texts_with(self, sentences: np.ndarray) -> np.ndarray:
         """Tell which texts have one of some sentences, given by number; bool, (n_texts,)."""
         return self.text_sentences.sums(np.isin(self.text_sentences.values, sentences)) > 0

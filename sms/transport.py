@@ -1,10 +1,7 @@
 """Exact optimal transport for many small problems in one call.
 
-`exact_transport` solves one problem, `exact_transport_batch` many cost matrices, `mover_costs` the
-word, sentence and joint problems of pairs of texts from one block of distances, and `mover_plan`
-one of these with its plan. The method and why it always ends are described in `simplex`.
-
-Not here: entropic regularisation, or anything approximate.
+The method and why it always ends are described in `simplex`. Not here: entropic regularisation, or
+anything approximate.
 """
 
 from __future__ import annotations

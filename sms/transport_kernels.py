@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sms.compiled import kernel
@@ -126,13 +128,6 @@ def _copy(values, first, n, into):
         into[k] = values[first + k]
 
 
-@kernel(inner=True)
-def _greatest_common_divisor(a, b):
-    while b:
-        a, b = b, a % b
-    return a
-
-
 @kernel()
 def solve_clouds(
     word_points, sentence_points, members, weights, offsets, splits, totals, left, right,
@@ -153,7 +148,7 @@ def solve_clouds(
     start = 0 if plan.size else -1
     for p in range(first, last):
         cloud_x, cloud_y = left[p], right[p]
-        shared = _greatest_common_divisor(totals[cloud_x], totals[cloud_y])
+        shared = math.gcd(totals[cloud_x], totals[cloud_y])
         factor_x, factor_y = totals[cloud_y] // shared, totals[cloud_x] // shared
         total = totals[cloud_x] * factor_x
         n_cells = 0

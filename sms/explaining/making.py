@@ -182,9 +182,6 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         {name: row[name] if name == CANDIDATE else row[name] or [] for name in names}
         for row in rows.to_pylist()
     ]
-    each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
-    # the status of a row with a score may be about something else
-    scores = [(score, status if score is None else None) for score, status in each]
     sides = tuple(side for side, name in LIST_COLUMN.items() if name in names)
     request = next((r for r in scorer.config.requests if column in r.columns), None)
     about = {
@@ -192,17 +189,23 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         "signature": scorer.signatures[column],
         "higher_is": "known" if request is None else request.metric.higher_is,
     }
+    each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
+    # the status of a row with a score may be about something else
+    known = [
+        {**about, "score": score, "status": status if score is None else None}
+        for score, status in each
+    ]
     details: Mapping[str, Sequence[Any]] = {}
     if request is not None:
         sides = () if request.against is None else (request.against,)
         if isinstance(request.metric, Mover):
-            return list(_by_plans(scorer, prepared, about, request, listed, scores))
+            return list(_by_plans(scorer, prepared, request, listed, known))
         details = request.metric.details(request, prepared, column)
         if "tokens" in details:
             sides = ()  # what a source adds would take a pass for each sentence
     if request is None or request.metric.reads_texts:
         listed = [_as_read(row, scorer.config) for row in listed]
-    explained = list(_by_omission(scorer, about, sides, listed, scores))
+    explained = list(_by_omission(scorer, column, sides, listed, known))
     for name, of_rows in details.items():
         pairs = zip(explained, of_rows, strict=True)
         explained = [replace(whole, **{name: own}) for whole, own in pairs]
@@ -223,15 +226,18 @@ def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
 def _by_plans(
     scorer: SummaryScorer,
     batch: Batch,
-    about: Mapping[str, Any],
     request: MetricRequest,
     rows: Sequence[_Row],
-    scores: Sequence[tuple[float | None, str | None]],
+    known: Sequence[Mapping[str, Any]],
 ) -> Iterator[Explanation]:
-    """Explain mover's similarities of a prepared batch by their plans."""
+    """Explain mover's similarities of a prepared batch by their plans.
+
+    `known` is what an explanation has in any case: metric, signature, score, status.
+    """
     finder = PlanFinder(scorer, batch, request)
     is_best = request.against == REFERENCE and scorer.config.multi_reference == "best"
-    for number, (row, (score, status)) in enumerate(zip(rows, scores, strict=True)):
+    for number, (row, own) in enumerate(zip(rows, known, strict=True)):
+        score = own["score"]
         candidate, *others = finder.placed_texts(number, row)
         moves = [finder.moves(candidate, other) for other in others]
         # one pair that is too large leaves a row without a score, though others have plans
@@ -240,12 +246,10 @@ def _by_plans(
             defined = sorted(defined, key=lambda move: move.distance)[:1]
         explained = sum(move.similarity for move in defined) / max(len(defined), 1)
         if (score is None) != (not defined) or abs(explained - (score or 0.0)) > SCORE_ATOL:
-            name, n_plans = about["metric"], len(defined)
+            name, n_plans = own["metric"], len(defined)
             raise RuntimeError(f"`{name}` is {score!r}, but its {n_plans} plans give {explained!r}")
         yield Explanation(
-            **about,
-            score=score,
-            status=status,
+            **own,
             candidate=candidate[1],
             others=tuple(units for _, units in others),
             moves=tuple(defined),
@@ -255,33 +259,26 @@ def _by_plans(
 
 def _by_omission(
     scorer: SummaryScorer,
-    about: Mapping[str, Any],
+    column: str,
     sides: Sequence[str],
     rows: Sequence[_Row],
-    scores: Sequence[tuple[float | None, str | None]],
+    known: Sequence[Mapping[str, Any]],
 ) -> Iterator[Explanation]:
     """Score every row without each of its sentences, all in one batch."""
     texts = [_plain_texts(sides, scorer.config.rules, row) for row in rows]
     left_out = [
-        list(_omissions(row, own)) if score is not None else []
-        for row, own, (score, _) in zip(rows, texts, scores, strict=True)
+        [] if own["score"] is None else list(_omissions(row, listed))
+        for row, listed, own in zip(rows, texts, known, strict=True)
     ]
-    rows_without = [row for own in left_out for _, _, row in own]
-    without = iter(_scores_of(rows_without, scorer, about["metric"]))
-    for (candidate, *others), own, (score, status) in zip(texts, left_out, scores, strict=True):
+    rows_without = [row for omitted in left_out for _, _, row in omitted]
+    without = iter(_scores_of(rows_without, scorer, column))
+    for (candidate, *others), omitted, own in zip(texts, left_out, known, strict=True):
         effects = []
-        for text, unit, _ in own:
+        for text, unit, _ in omitted:
             rest = next(without)
-            drop = None if rest is None or score is None else score - rest
+            drop = None if rest is None else own["score"] - rest
             effects.append(SentenceEffect(text.side, text.number, unit, rest, drop))
-        yield Explanation(
-            **about,
-            score=score,
-            status=status,
-            candidate=candidate,
-            others=tuple(others),
-            effects=tuple(effects),
-        )
+        yield Explanation(**own, candidate=candidate, others=tuple(others), effects=tuple(effects))
 
 
 def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[tuple[TextUnits, Unit, _Row]]:

@@ -15,18 +15,11 @@ from tokenizers import Tokenizer
 
 from sms.encoders.bert import minilm_folder
 from sms.languages import LANGUAGES
-from sms.text import (
-    ChunkTable,
-    SegmentedTexts,
-    Segmenter,
-    TextRules,
-    stop_words,
-)
+from sms.text import SegmentedTexts, Segmenter, TextRules, stop_words
 from sms.words import clark2019_words, split_words
 from tests.sms.cases import cases
 
 CASES = cases("texts")
-NOTHING = [None, "", " ", "\n\t ", "\u3000\u2028", "\xa0"]
 
 TEXTS = [
     "The cat sat. The cat sat. A dog barked.",
@@ -174,22 +167,6 @@ def test_sentences_by_hand(name):
     assert as_sentences(segment(given_text)) == [expected]
 
 
-def test_text_without_anything_has_no_sentences():
-    segmented = segment("Before.", *NOTHING, "After.")
-    assert segmented.text_sentences.lengths.tolist() == [1, *[0] * len(NOTHING), 1]
-    assert segmented.sentences == ["After.", "Before."]
-    for texts in ([], [None]):
-        assert segment(*texts).sentences == []
-        assert len(segment(*texts).text_sentences) == len(texts)
-
-
-@given(st.lists(st.none() | st.sampled_from(["A cat.", "A dog. ", "No!", ""]) | sentences))
-def test_segmenting_loses_no_text(texts):
-    segmented = segment(*texts)
-    for given_text, cut in zip(texts, as_sentences(segmented), strict=True):
-        assert "".join("".join(cut).split()) == "".join((given_text or "").split())
-
-
 # Restricting, and the table of chunks
 
 
@@ -202,9 +179,8 @@ def test_restrict_keeps_the_needed_texts():
     assert as_words(part) == [
         words if keep else [] for words, keep in zip(wanted, needed, strict=True)
     ]
-    table = ChunkTable(str.split)
-    tokens = part.tokens(table)
-    assert [table.tokens[k] for k in tokens.values] == " ".join(part.sentences).split()
+    chunks = [part.chunks[k] for k in part.sentence_chunks.values]
+    assert chunks == " ".join(part.sentences).split()
 
 
 def test_whole_texts_by_hand():
