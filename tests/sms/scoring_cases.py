@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sms.scoring import to_rows
+
 MOVERS = ("sms", "wms", "s+wms")
 EMBEDDED = (*MOVERS, "cosine")
 METRICS = (*EMBEDDED, "rougeL_f")
 ALL_SIDES = (*EMBEDDED, "s+wms:source", "sms:source", "rougeL", "rougeLsum_f", "novelty", "density")
-MINILM_ATOL = 1e-5
-"""How far float32 sums in another order may move a score."""
 
 NOUNS = ["cat", "dog", "hen", "cow", "fox", "owl", "pig", "rat", "ant", "bee"]
 VERBS = ["saw", "bit", "fed", "led", "met"]
@@ -25,26 +25,6 @@ def glove_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> str:
     rows = (f"{word} {' '.join(map(repr, vector))}\n" for word, vector in vectors.items())
     path.write_text("".join(rows), encoding="utf-8")
     return f"glove:{path}"
-
-
-def table_of(
-    candidates: Sequence[str | None],
-    references: Sequence[Sequence[str | None] | None],
-    sources: Sequence[Sequence[str | None] | None] | None = None,
-) -> pa.Table:
-    lists = pa.list_(pa.string())
-    columns = {
-        "candidate": pa.array(candidates, pa.string()),
-        "references": pa.array(references, lists),
-    }
-    if sources is not None:
-        columns["sources"] = pa.array(sources, lists)
-    return pa.table(columns)
-
-
-def one(**scores: pa.Table) -> dict[str, object]:
-    (row,) = scores["table"].to_pylist()
-    return row
 
 
 def values(table: pa.Table, column: str) -> np.ndarray:
@@ -65,7 +45,7 @@ def random_rows(n: int, seed: int) -> pa.Table:
     def texts(longest: int) -> list[str]:
         return [random_text(rng, rng.integers(1, longest)) for _ in range(rng.integers(1, 4))]
 
-    return table_of(
+    return to_rows(
         [random_text(rng, rng.integers(1, 5)) for _ in range(n)],
         [texts(4) for _ in range(n)],
         [texts(8) for _ in range(n)],

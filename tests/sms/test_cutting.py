@@ -39,14 +39,9 @@ def scorer() -> SummaryScorer:
 def batches() -> list[pa.Table]:
     rng = np.random.default_rng(0)
     texts = [TEXTS[k] for k in rng.integers(0, len(TEXTS), 36)]
-    lists = pa.array([texts[k : k + 2] for k in range(24)], pa.list_(pa.string()))
-    rows = pa.table(
-        {
-            "candidate": pa.array(texts[12:36], pa.string()),
-            "references": lists,
-            "sources": pa.array([texts[-k : -k + 1] or None for k in range(2, 26)]),
-        }
-    )
+    references = [texts[k : k + 2] for k in range(24)]
+    sources = [texts[-k : -k + 1] or None for k in range(2, 26)]
+    rows = to_rows(texts[12:36], references, sources)
     return [rows.slice(0, 9), rows.slice(9, 15)]
 
 

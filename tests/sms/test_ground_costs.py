@@ -40,18 +40,6 @@ def test_block_matches_cdist(d):
         np.testing.assert_allclose(block_of(x, y), expected, rtol=rtol)
 
 
-def test_inner_block_leaves_what_lies_before():
-    """A pair's words are filled in first, its sentences after them in the same memory."""
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(9 + SPARE_ROWS, 16)), rng.normal(size=(11 + SPARE_ROWS, 16))
-    squares = [(z**2).sum(axis=1) for z in (x, y)]
-    found = np.full((9 + SPARE_ROWS, 11 + SPARE_COLUMNS), -1.0)
-    cost_block(x, 2, 7, y, 3, 10, *squares, found)
-    assert (found[:2] == -1).all()
-    assert (found[:, :3] == -1).all()
-    np.testing.assert_allclose(found[2:7, 3:10], cdist(x, y)[2:7, 3:10], rtol=1e-14)
-
-
 # the last two lie on either side of sqrt(1e-3) of the norms, where summing differences takes over
 @pytest.mark.parametrize("difference", [1e-9, 1e-6, 1e-3, 0.0316, 0.0317])
 @pytest.mark.parametrize("norm", [1.0, 30.0])

@@ -31,12 +31,9 @@ ALL = (
 FEW = ("wms", "rouge1_f", "length")
 
 
-def pair_of_scorers(config: ScoringConfig) -> tuple[SummaryScorer, SummaryScorer]:
-    return warmed((SummaryScorer(config, threads=1), SummaryScorer(config, threads=1)))
-
-
-def warmed(scorers: tuple[SummaryScorer, SummaryScorer]) -> tuple[SummaryScorer, SummaryScorer]:
-    """Let them load all they load when it is first needed."""
+def pair_of_scorers(config: ScoringConfig) -> list[SummaryScorer]:
+    """Two scorers that have loaded all they load when it is first needed."""
+    scorers = [SummaryScorer(config, threads=1) for _ in "12"]
     for scorer in scorers:
         scorer.score(rows_of(1_000_000))
     return scorers

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from sms import SentenceMover
 from sms.encoders import EncodedSentences
 from sms.ragged import Ragged
-from sms.scoring import ScoringConfig, SummaryScorer, score_texts
+from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import split_sentences
 from tests.sms.scoring_cases import (
     ALL_SIDES,
     EMBEDDED,
     GOOD,
     METRICS,
+    MOVERS,
     REFERENCE,
     glove_file,
-    one,
     random_rows,
     random_text,
-    table_of,
     values,
 )
 
 # Laws
 
 
-def test_identical_texts_are_exactly_one(glove, minilm):
+def test_identical_texts_are_exactly_one(glove):
     rng = np.random.default_rng(4)
     texts = [random_text(rng, n) for n in range(1, 12)] + [GOOD, "Cat", "cat cat cat dog"]
     metrics = (*EMBEDDED, "sms:source", "rouge1_f", "rougeL_f", "rougeLsum_f", "rougeW_f")
     table = score_texts(texts, texts, texts, metrics=metrics, encoders=glove)
     assert table["status"].null_count == len(texts)
     texts = [GOOD, REFERENCE, "warmer states . for $ 89 , he 's gone .", "東京 tower", "One"]
-    contextual = minilm.score(table_of(texts, [[text] for text in texts]))
+    contextual = score_texts(texts, texts, metrics=METRICS)
     for name, found in [*((n, table) for n in metrics), *((n, contextual) for n in METRICS)]:
         np.testing.assert_array_equal(values(found, name), 1.0, err_msg=name)
 
@@ -70,25 +69,15 @@ REFERENCES = [
 CANDIDATES = [GOOD, "The cat met a dog. It fed.", "An owl saw cows and hens.", REFERENCE]
 
 
-def each_reference(glove: dict[str, str], metrics: Sequence[str]) -> list[list[dict[str, float]]]:
-    """Scores of every candidate against each of its references alone."""
-    return [
-        [
-            one(table=score_texts([candidate], [[reference]], metrics=metrics, encoders=glove))
-            for reference in references
-        ]
-        for candidate, references in zip(CANDIDATES, REFERENCES, strict=True)
-    ]
-
-
 @pytest.mark.parametrize("how", ["best", "mean", "first"])
 def test_several_references_match_single_ones(how, glove):
     metrics = (*EMBEDDED, "rougeL", "rouge1_p", "rouge1_f")
-    singles = each_reference(glove, metrics)
-    table = score_texts(
-        CANDIDATES, REFERENCES, metrics=metrics, encoders=glove, multi_reference=how
-    )
-    for row, single in zip(table.to_pylist(), singles, strict=True):
+    options = {"metrics": metrics, "encoders": glove}
+    table = score_texts(CANDIDATES, REFERENCES, multi_reference=how, **options)
+    rows = zip(table.to_pylist(), CANDIDATES, REFERENCES, strict=True)
+    for row, candidate, references in rows:
+        alone = [candidate] * len(references)
+        single = score_texts(alone, references, **options).to_pylist()
         assert row["status"] is None
         for name in table.column_names[:-2]:
             found = [scores[name] for scores in single]
@@ -105,7 +94,7 @@ def test_several_references_match_single_ones(how, glove):
 def test_bad_references_are_left_out(how, glove):
     options = {"metrics": METRICS, "encoders": glove, "multi_reference": how}
     alone = score_texts([GOOD], [[REFERENCE]], **options)
-    row = one(table=score_texts([GOOD], [["", None, "...", REFERENCE, "東京"]], **options))
+    (row,) = score_texts([GOOD], [["", None, "...", REFERENCE, "東京"]], **options).to_pylist()
     assert row["status"] == ("reference:empty" if how == "first" else None)
     for name in METRICS:
         expected = None if how == "first" else pytest.approx(values(alone, name)[0], abs=1e-12)
@@ -118,7 +107,7 @@ def test_sources_are_averaged(how, glove):
     options = {"metrics": metrics, "encoders": glove, "multi_reference": how}
     together = score_texts([GOOD], sources=[[REFERENCE, GOOD]], **options)
     alone = [score_texts([GOOD], sources=[source], **options) for source in (REFERENCE, GOOD)]
-    for name in ("sms:source", "cosine:source", "rouge1_r:source", "novelty", "compression"):
+    for name in metrics:
         expected = np.mean([values(table, name)[0] for table in alone])
         assert values(together, name)[0] == pytest.approx(expected, abs=1e-12)
 
@@ -145,16 +134,11 @@ def test_source_tokens(n_tokens, cut, glove):
 # Encoders, coverage, presets
 
 
-@pytest.fixture(scope="module")
-def coarse(tmp_path_factory) -> str:
-    """Few words, other dimension: texts without any of them have no cosine."""
-    path = tmp_path_factory.mktemp("coarse") / "coarse.txt"
-    return glove_file(path, {"cat": (1, 0), "dog": (0.6, 0.8), "hen": (-1, 2)})
-
-
 @pytest.mark.parametrize("how", ["best", "mean", "first"])
 @pytest.mark.parametrize("side", ["reference", "source"])
-def test_cosine_of_all_is_the_mean_of_the_columns(how, side, glove, coarse):
+def test_cosine_of_all_is_the_mean_of_the_columns(how, side, glove, tmp_path):
+    # few words, other dimension: texts without any of them have no cosine
+    coarse = glove_file(tmp_path / "coarse.txt", {"cat": (1, 0), "dog": (0.6, 0.8), "hen": (-1, 2)})
     table = score_texts(
         ["The cat saw a dog.", "A hen.", "A fox."],
         [["A dog met a hen.", "The cat."], ["Dog", "Hen and cat."], ["Dog", "Hen"]],
@@ -207,7 +191,7 @@ def test_sentence_encoder_scores_by_hand(monkeypatch):
         ScoringConfig(metrics=("sms", "cosine", "cosine@all"), encoders={"st": "st:model"})
     )
     # "A cat." is (6, 65), "E horse." (8, 69) and "E hors." (7, 69)
-    rows = table_of(["A cat.", "A cat. A cat.", "..."], [["E horse."], ["A cat. E hors."], ["A."]])
+    rows = to_rows(["A cat.", "A cat. A cat.", "..."], [["E horse."], ["A cat. E hors."], ["A."]])
     found = scorer.score(rows)
     first, second = (6.0, 65.0, 1.0, 1.0, 1.0), (8.0, 69.0, 1.0, 1.0, 1.0)
     cosine = np.dot(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
@@ -229,7 +213,7 @@ class ShortSighted(SentenceVectors):
 
 def test_cut_text_has_a_status_beside_its_score(monkeypatch):
     monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: ShortSighted())
-    rows = table_of(
+    rows = to_rows(
         ["A dog barked.", "A cat. A bird.", "A dog.", "A dog barked.", "..."],
         [["A cat."], ["A cat.", "A hen sat. A dog barked."], ["A bird."], ["..."], ["A cat."]],
         [["A fox."], ["A fox."], ["A dog barked."], ["A fox."], ["A dog barked."]],
@@ -274,7 +258,7 @@ def test_coverage_by_hand(glove):
 
 
 def test_texts_that_differ_in_unknown_words_have_a_status(glove):
-    rows = table_of(
+    rows = to_rows(
         ["Cat zyx.", "Cat zyx.", "Cat zyx.", "Zyx cat."],
         [["Cat qwv."], ["Hen.", "Cat qwv."], ["Cat qwv.", "Cat zyx."], ["Cat! ZYX?"]],
     )
@@ -363,3 +347,30 @@ def test_list_as_a_candidate_rejected_where_sentences_are_looked_for():
         TypeError, match=r"`candidates` in row 1 must be a text, got a list; .*given"
     ):
         score_texts(["a", ["a"]], ["a", "b"], metrics=("rougeL",))
+
+
+# Movers as objects: they raise where a table has a status
+
+
+@pytest.mark.parametrize("against", ["reference", "source"])
+@pytest.mark.parametrize("how", ["best", "mean", "first"])
+def test_movers_score_as_a_batch_does(glove, against, how):
+    options = {"encoders": glove, "multi_reference": how}
+    metrics = [f"{name}:{against}" for name in MOVERS]
+    table = score_texts(CANDIDATES, **{f"{against}s": REFERENCES}, metrics=metrics, **options)
+    for name, metric in zip(MOVERS, metrics, strict=True):
+        scorer = SentenceMover(name, encoder=glove["glove"], against=against, multi_reference=how)
+        found = scorer.score(CANDIDATES, REFERENCES)
+        np.testing.assert_array_equal(found, values(table, metric))
+
+
+def test_language_reaches_the_signature_of_a_mover(glove):
+    assert "|lang:de|" in SentenceMover("wms", encoder=glove["glove"], language="de").signature
+
+
+def test_mover_raises_at_a_text_without_words_and_a_wrong_kind(glove):
+    scorer = SentenceMover("wms", encoder=glove["glove"])
+    with pytest.raises(ValueError, match=r"got candidate:no_words in row 1; leave the row out"):
+        scorer.score(["A cat.", "..."], ["A dog.", "A dog."])
+    with pytest.raises(ValueError, match=r"`kind` must be sms, wms or s\+wms, got 'wsm'"):
+        SentenceMover("wsm")

@@ -63,11 +63,6 @@ def test_cost_by_hand(a, b, ground_cost, expected):
     assert turned.cost == pytest.approx(expected, abs=1e-12)
 
 
-def test_plan_by_hand():
-    result = exact_transport(np.array([3, 1]), np.array([2, 2]), np.array([[1.0, 2.0], [3.0, 1.0]]))
-    np.testing.assert_array_equal(result.plan, [[2.0, 1.0], [0.0, 1.0]])
-
-
 # Against POT
 
 
@@ -380,17 +375,6 @@ def test_multiplied_counts_change_nothing(times, rtol, atol):
     np.testing.assert_allclose(
         word_costs(many, left, right), word_costs(clouds, left, right), rtol=rtol, atol=atol
     )
-
-
-def test_threads_and_batch_change_no_bit_of_clouds():
-    rng = np.random.default_rng(13)
-    clouds = draw_clouds(rng, rng.normal(size=(80, 33)).astype(np.float32), 40)
-    left, right = rng.integers(0, 40, (2, 200))
-    one = word_costs(clouds, left, right, threads=1)
-    np.testing.assert_array_equal(word_costs(clouds, left, right, threads=2), one)
-    alone = [word_costs(clouds, left[[k]], right[[k]]) for k in range(200)]
-    np.testing.assert_array_equal(one, np.concatenate(alone))
-    assert word_costs(clouds, left[:0], right[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
