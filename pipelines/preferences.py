@@ -1,8 +1,7 @@
 """Which of two systems people prefer, head to head, as table 6 of Clark et al. (2019).
 
 Judgements come one a row, as counts, or as filled sheets with their key (`pipelines.judging_sheet`
-makes them). Whatever they come from, they become one table, which sign tests, shares of wins and
-agreement of judges are computed from, by criterion and pair of systems.
+makes them). Whatever they come from, they become one table.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from cluster.store import real_path
 from pipelines.reports.preferences import HeadToHead, Preferences
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables.keyed import files_of, listed, read_table, record_of
-from sms.naming import several
 
 DEFAULT_CRITERION = "overall"
 """Where the judgements name none."""
@@ -152,15 +150,15 @@ def _read(
         if n > 1:
             raise ValueError(f"every file must be named once, got {path} {n} times")
     frame = pl.concat(_part(file, settings.columns or {}, key) for file in files)
-    n_missing = frame["outcome"].null_count()
-    frame = frame.drop_nulls("outcome")
+    n_missing = frame["winner"].null_count()
+    frame = frame.drop_nulls("winner")
     if frame.is_empty():
         raise ValueError(f"no judgement in {listed(list(paths))}: every entry is blank")
     known = {*frame["system_a"], *frame["system_b"]}
     # As the key has them, then as the judgements do, A before B.
     pairs = [*([] if key is None else key.select(_PAIR).rows()), *frame.select(_PAIR).rows()]
     found = [name for name in dict.fromkeys(itertools.chain(*pairs)) if name in known]
-    systems = list(dict.fromkeys(several(settings.systems))) or found
+    systems = list(dict.fromkeys(settings.systems)) or found
     for system in systems:
         if system not in known:
             raise ValueError(
@@ -178,7 +176,7 @@ def _read(
 
 
 def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None) -> pl.DataFrame:
-    """Read one file, whichever kind it is."""
+    """Read one file, whichever kind it is; `winner` is null if blank, and empty for a tie."""
     frame = _renamed(read_table(file), columns)
     for name, dtype in frame.schema.items():
         if name in _COLUMNS and dtype.is_nested():
@@ -201,7 +199,7 @@ def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None)
         wrong["a judgement must have a `document_id`"] = pl.col("document_id").is_null()
     for rule, is_wrong in wrong.items():
         _refuse(frame.filter(is_wrong), rule, _PAIR, file.path)
-    return (_with_outcome if "winner" in frame.columns else _from_counts)(frame, file.path)
+    return (_with_winner if "winner" in frame.columns else _from_counts)(frame, file.path)
 
 
 def _renamed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -215,7 +213,6 @@ def _renamed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl.DataFrame:
-    """Read a filled sheet: a row per item, a column per criterion."""
     if key is None:
         raise ValueError(f"{where} is a sheet for judges; name the file of its key with `--key`")
     criteria = [name for name in frame.columns if name not in SHEET_COLUMNS]
@@ -237,7 +234,7 @@ def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl
     _refuse(unknown, "every item must be in the key", ("item",), where)
     right = pl.when(pl.col("left") == pl.col("system_a")).then("system_b").otherwise("system_a")
     winner = pl.when(side == SIDES[0]).then("left").when(side == SIDES[1]).then(right)
-    return _with_outcome(rows.with_columns(winner=winner.otherwise("side")), where)
+    return _with_winner(rows.with_columns(winner=winner.otherwise("side")), where)
 
 
 def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -248,44 +245,33 @@ def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     bad = frame.filter(counts.select(pl.any_horizontal(pl.all().is_null())).to_series())
     rule = "`wins`, `losses` and `ties` must be whole numbers from 0"
     _refuse(bad, rule, (*_PAIR, *_COUNTS), where)
-    kept = _uniform(frame.with_columns(document_id=pl.lit(None, pl.String)))
+    winners = (pl.col("system_a"), pl.col("system_b"), pl.lit(""))
     return pl.concat(
-        kept.with_columns(outcome=pl.lit(outcome, pl.Int32), n=counts[name])
-        for outcome, name in enumerate(_COUNTS)
+        _uniform(frame.with_columns(document_id=pl.lit(None), winner=winner), counts[name])
+        for name, winner in zip(_COUNTS, winners, strict=True)
     )
 
 
-def _with_outcome(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Say who won, null where the winner is left blank; keep what both kinds of files have."""
-    winner = pl.col("winner").cast(pl.String).str.strip_chars()
-    frame = frame.with_columns(winner=pl.when(winner != "").then(winner))
+def _with_winner(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    text = pl.col("winner").cast(pl.String).str.strip_chars()
+    frame = frame.with_columns(winner=pl.when(text != "").then(text))
     winner = pl.col("winner")
-    outcome = (
-        pl.when(winner == pl.col("system_a"))
-        .then(FIRST)
-        .when(winner == pl.col("system_b"))
-        .then(SECOND)
-        .when(winner.str.to_lowercase().is_in(TIES))
-        .then(TIE)
-    )
-    frame = frame.with_columns(outcome=outcome)
-    _refuse(
-        frame.filter(winner.is_not_null() & pl.col("outcome").is_null()),
-        f"`winner` must be one of the two systems, or {' or '.join(TIES)}",
-        (*_PAIR, "winner"),
-        where,
-    )
-    return _uniform(frame).with_columns(frame["outcome"], n=pl.lit(1, pl.UInt64))
+    is_tie = winner.str.to_lowercase().is_in(TIES)
+    is_system = (winner == pl.col("system_a")) | (winner == pl.col("system_b"))
+    rule = f"`winner` must be one of the two systems, or {' or '.join(TIES)}"
+    _refuse(frame.filter(~(is_system | is_tie)), rule, (*_PAIR, "winner"), where)
+    winner = pl.when(is_tie & ~is_system).then(pl.lit("")).otherwise(winner)
+    return _uniform(frame.with_columns(winner=winner), pl.repeat(1, frame.height, dtype=pl.UInt64))
 
 
-def _uniform(frame: pl.DataFrame) -> pl.DataFrame:
-    """Keep the columns that all kinds of judgements have."""
+def _uniform(frame: pl.DataFrame, n: pl.Series | pl.Expr) -> pl.DataFrame:
+    """Keep the columns that all kinds of judgements have, and how often each was given."""
     optional = {
         name: pl.col(name).cast(pl.String) if name in frame.columns else pl.lit(None, pl.String)
         for name in ("criterion", "document_id", "judge")
     }
     optional["criterion"] = optional["criterion"].fill_null(DEFAULT_CRITERION)
-    return frame.select(*(value.alias(name) for name, value in optional.items()), *_PAIR)
+    return frame.select(*_PAIR, "winner", **optional, n=n)
 
 
 def _read_key(path: str) -> pl.DataFrame:
@@ -306,16 +292,14 @@ def _oriented(frame: pl.DataFrame, systems: Sequence[str]) -> pl.DataFrame:
     place = {system: i for i, system in enumerate(systems)}
     frame = frame.filter(pl.all_horizontal(pl.col(name).is_in(list(place)) for name in _PAIR))
     a, b = (pl.col(name).replace_strict(place, return_dtype=pl.Int64) for name in _PAIR)
-    outcome = pl.col("outcome")
-    turned = {
-        "system_a": pl.col("system_b"),
-        "system_b": pl.col("system_a"),
-        "outcome": pl.when(outcome == TIE).then(outcome).otherwise(FIRST + SECOND - outcome),
-    }
-    return frame.with_columns(
-        pl.when(a > b).then(other).otherwise(pl.col(name)).alias(name)
-        for name, other in turned.items()
+    is_turned = a > b
+    frame = frame.with_columns(
+        system_a=pl.when(is_turned).then("system_b").otherwise("system_a"),
+        system_b=pl.when(is_turned).then("system_a").otherwise("system_b"),
     )
+    winner = pl.col("winner")
+    outcome = pl.when(winner == "").then(TIE).when(winner == pl.col("system_a")).then(FIRST)
+    return frame.with_columns(outcome=outcome.otherwise(SECOND))
 
 
 def _require(frame: pl.DataFrame, names: Sequence[str], where: str) -> None:
