@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cluster.schema import MissingColumnError
+from cluster.store import write_whole
+from pipelines import verbs
+from pipelines.score import score_corpus
 from pipelines.settings.form import shown
+from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Rows: TypeAlias = Any
 """Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
@@ -45,34 +51,23 @@ class Memory:
 
     def score(self, own: dict[str, Any]) -> Any:
         """Score them as a run does, in a temporary folder if there is no `out`."""
-        import pyarrow as pa
-
-        from cluster.schema import MissingColumnError
-        from pipelines import verbs
-        from pipelines.score import score_corpus
-        from pipelines.settings.score import ScoreSettings
-
         if own["limit"] is not None:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
         is_run = own["out"] is not None
-        with TemporaryDirectory() as folder:
+        own = own | {"columns": None}
+        with TemporaryDirectory() as folder, called({f"{folder}/rows.parquet": "data"}):
             corpus = f"{folder}/rows.parquet"
             if is_run:
                 corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
             try:
                 _write(corpus, self._corpus(own["keep"]))
                 if is_run:
-                    return verbs.score(corpus, ScoreSettings(**own | {"columns": None}))
+                    return verbs.score(corpus, ScoreSettings(**own))
                 # The table that comes back has all columns: none needs to be kept.
-                settings = own | {"columns": None, "keep": (), "out": f"{folder}/run"}
-                run = score_corpus(corpus, **settings)
+                run = score_corpus(corpus, **own | {"keep": (), "out": f"{folder}/run"})
                 table = run.to_arrow()
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None
-            except ValueError as error:
-                if is_run or corpus not in str(error):
-                    raise
-                raise ValueError(str(error).replace(corpus, "`data`")) from error
         scores = {
             name: table[name].combine_chunks()
             for name in table.column_names
@@ -86,15 +81,11 @@ class Memory:
 
     def write_table(self, path: str, name: str) -> None:
         """Write the table as it is; `name` is what messages call it."""
-        import pyarrow as pa
-
         columns = {column: _array(column, cells) for column, cells in self.columns.items()}
         _write(path, pa.table(columns), name)
 
     def _corpus(self, kept: Sequence[str]) -> pa.Table:
         """Return the columns that a corpus has, by our names, and the kept ones."""
-        import pyarrow as pa
-
         asked = {}
         for name, theirs in self.asked.items():
             if name not in _OURS:
@@ -175,6 +166,20 @@ def rows_of(
     return None
 
 
+@contextmanager
+def called(names: Mapping[str, str]) -> Iterator[None]:
+    """Call files by what they hold, in messages."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        for path, name in names.items():
+            message = message.replace(path, f"`{name}`")
+        if message == str(error):
+            raise
+        raise ValueError(message) from error
+
+
 def files_of(data: Rows) -> OneOrMore:
     """Return paths; a list of them is not taken for texts."""
     if isinstance(data, str | os.PathLike):
@@ -246,8 +251,6 @@ def _texts(series: Any) -> list[Any]:
 
 def _array(name: str, cells: Any) -> pa.Array:
     """Return cells as Arrow, null where one is None or NaN."""
-    import pyarrow as pa
-
     if str(getattr(cells, "dtype", "")) == "Object":  # of polars, which Arrow reads as addresses
         cells = cells.to_list()
     try:
@@ -272,8 +275,6 @@ def _array(name: str, cells: Any) -> pa.Array:
 
 
 def _as_text(cells: pa.Array, name: str) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return cells.cast(pa.string())
     except pa.ArrowException as error:
@@ -281,13 +282,6 @@ def _as_text(cells: pa.Array, name: str) -> pa.Array:
 
 
 def _write(path: str, table: pa.Table, name: str = "data") -> None:
-    from io import BytesIO
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from cluster.store import write_whole
-
     if not table.num_rows:
         raise ValueError(f"`{name}` must have at least one row, got none")
     sink = BytesIO()

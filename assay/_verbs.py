@@ -6,17 +6,16 @@ What a verb does is imported when it is called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from assay._rows import Rows, files_of, rows_of
 from pipelines import verbs
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import keywords, shown
+from pipelines.settings.form import as_far_as, keywords, shown
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -27,6 +26,7 @@ from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
+    from assay._rows import Rows
     from pipelines.judge import Judgement
     from pipelines.papers.reproduction import Reproduction
     from pipelines.status import RunStatus
@@ -73,12 +73,14 @@ def score(data: Rows, settings: _Call) -> Any:
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. For files, and
     for rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.
     """
+    from assay._rows import files_of, rows_of  # takes a moment
+
     columns = {
         name: getattr(settings, name)
         for name in ("candidate", "reference", "source")
         if getattr(settings, name) is not None
     }
-    own = {field.name: getattr(settings, field.name) for field in fields(ScoreSettings)}
+    own = as_far_as(ScoreSettings, settings)
     rows = rows_of(data, columns, settings.columns)
     if rows is None:
         files = files_of(data)
@@ -115,9 +117,10 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     says which metric to use for which aspect, which cannot be told apart from it, whether any
     beats `length` and `density`, and how long the whole corpus takes.
     """
+    from assay._rows import called, files_of, rows_of
     from pipelines.judge import judge as run
 
-    own = {field.name: getattr(settings, field.name) for field in fields(JudgeSettings)}
+    own = as_far_as(JudgeSettings, settings)
     with TemporaryDirectory() as folder:
         paths: dict[str, Any] = {}
         names = {f"{folder}/rows.parquet": "data", f"{folder}/ratings.parquet": "ratings"}
@@ -127,13 +130,8 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
             else:
                 paths[name] = path
                 table.write_table(path, name)
-        try:
+        with called(names):
             judged = run(paths["data"], JudgeSettings(**own | {"ratings": paths["ratings"]}))
-        except ValueError as error:
-            message = str(error)
-            for path, name in names.items():
-                message = message.replace(path, f"`{name}`")
-            raise (ValueError(message) if message != str(error) else error) from error
     return replace(judged, command=judged.command.replace(f"{folder}/", ""))
 
 

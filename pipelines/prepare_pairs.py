@@ -191,7 +191,6 @@ def _check_sides(
     split_column: str | None,
     left_out: Mapping[str, int],
 ) -> None:
-    """Check that every needed side has pairs."""
     if all(n_pairs.get(side) for side in needed):
         return
     counts = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ from pipelines.prepare_pairs import prepare_pairs
 from pipelines.reports.comparison import ScoreComparison
 from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
+from pipelines.settings.form import as_far_as
 from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
 from pipelines.training_runs import (
     PAIRS_FOLDER,
@@ -78,16 +80,6 @@ _NO_MATTER = (
 _Stage: TypeAlias = tuple[str, Path, StageConfig, RewardConfig | None]
 """Its system, the summariser it begins with, how it learns, what it is rewarded for."""
 
-SUMMARIES_SCHEMA = pa.schema(
-    {
-        "document_id": pa.string(),
-        "system_id": pa.string(),
-        "source": pa.string(),
-        "references": pa.list_(pa.string()),
-        "candidate": pa.string(),
-    }
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReinforcedSummarisers:
@@ -133,28 +125,17 @@ def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> Reinf
 
 
 class _Run:
-    """A run, and what its steps share; a request is checked before anything is written or learnt.
-
-    `request` is all that the result depends on, with its fingerprint.
-    """
+    """A run and what its steps share; a request is checked before anything is written or learnt."""
 
     request: dict[str, Any]
+    """All that the result depends on, with its fingerprint."""
     pairs: PreparedPairs
 
     def __init__(self, settings: ReinforceSettings) -> None:
         self.settings, self.tell = settings, stages(settings.on_progress)
         check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
-        self.likelihood = StageConfig(
-            learning_rate=settings.learning_rate,
-            is_decaying=settings.decay,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            patience=settings.patience,
-            validation_documents=settings.validation_documents,
-            checkpoint_steps=settings.checkpoint_steps,
-            log_steps=settings.log_steps,
-            seed=settings.seed,
-        )
+        shared = as_far_as(StageConfig, settings)
+        self.likelihood = StageConfig(is_decaying=settings.decay, **shared)
         self.mixed = replace(
             self.likelihood,
             learning_rate=settings.mixed_learning_rate,
@@ -164,12 +145,9 @@ class _Run:
         self.rewards = [
             RewardConfig(
                 metric=metric,
-                encoder=settings.encoder,
                 gamma_first=settings.gamma,
-                gamma_last=settings.gamma_last,
-                advantage=settings.advantage,
                 n_drawn=settings.drawn,
-                kl=settings.kl,
+                **as_far_as(RewardConfig, settings),
             )
             for metric in settings.reward
         ]
@@ -297,18 +275,14 @@ class _Run:
                 texts = summariser.texts(batch, best)
                 written |= dict(zip(map(id, part), texts, strict=True))
             of_system[system] = [written[id(document)] for document in documents]
-        rows = [
-            {
-                "document_id": document.document_id,
-                "system_id": system,
-                "source": document.source,
-                "references": list(document.references),
-                "candidate": text,
-            }
-            for system, texts in of_system.items()
-            for document, text in zip(documents, texts, strict=True)
-        ]
-        return pa.Table.from_pylist(rows, schema=SUMMARIES_SCHEMA)
+        columns = {
+            "document_id": [each.document_id for each in documents] * len(of_system),
+            "system_id": [system for system in of_system for _ in documents],
+            "source": [each.source for each in documents] * len(of_system),
+            "references": [each.references for each in documents] * len(of_system),
+            "candidate": list(chain(*of_system.values())),
+        }
+        return pa.table(columns)
 
     def compared(self, systems: Sequence[str]) -> ScoreComparison:
         """Score the summaries under every metric, and compare those of rewards with the others."""
@@ -355,7 +329,6 @@ def _folder_name(system: str) -> str:
 
 
 def _content_of(start: Path) -> str:
-    """Hash the files of a summariser."""
     if not (start / SUMMARISER_FILE).is_file():
         raise ValueError(f"`start` must be a summariser's folder, got {start}")
     return hash_of_files(sorted(path for path in start.iterdir() if path.is_file()))

@@ -149,7 +149,6 @@ def _trained_on(
     state: TrainState,
     built: Built,
 ) -> dict[str, Any]:
-    """Say what a scorer was trained on, for `scorer.json`."""
     told = {
         "files": [base_name(file.path) for file in inputs],
         "pairs": dict(pairs.n_pairs),

@@ -126,11 +126,13 @@ def _best_recipe(
     agreement: Callable[[LinearPairs], float],
 ) -> tuple[LinearPairs, dict[str, float]]:
     """Fit by all recipes; return the best and the agreement of each, the largest first."""
-    fitted: dict[str, LinearPairs] = {}
-    for name in RECIPES:
-        model = fit_heads(examples, values, pairs.features.config, recipe=name)
-        if model is not None:
-            fitted[name] = LinearPairs(model, pairs.features)
+    config = pairs.features.config
+    models = {name: fit_heads(examples, values, config, recipe=name) for name in RECIPES}
+    fitted = {
+        name: LinearPairs(model, pairs.features)
+        for name, model in models.items()
+        if model is not None
+    }
     tried = {name: agreement(own) for name, own in fitted.items()}
     order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
     return fitted[order[0]], {name: tried[name] for name in order}
@@ -139,7 +141,6 @@ def _best_recipe(
 def _of_pairs(
     paths: Sequence[str], settings: TrainSettings, recipe: LinearRecipe, tell: Callable[[str], None]
 ) -> Material:
-    """Make the positives and negatives of pairs."""
     config = recipe.negatives
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
         folder = Path(work) / "pairs"
@@ -161,14 +162,12 @@ def _of_pairs(
 
 
 def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
-    """Return the groups of the first documents."""
     groups = examples.epoch(0, in_order=True)
     of_documents = groupby(groups, key=lambda group: group[0].document_id)
     return [group for _, own in islice(of_documents, n_documents) for group in own]
 
 
 def _of_table(paths: Sequence[str], settings: TrainSettings) -> Material:
-    """Read the candidates of a table."""
     examples, left_out = read_examples(paths, settings)
     sample = SourceSample()
     sample.add((one.document_id, one.source) for one in examples["train"])

@@ -150,7 +150,9 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
             SOURCE_SAMPLE: list(sample.kept()),
             "negatives": asdict(recipe.negatives),
         },
-        held_out={f"{one.aspect}, {one.n_documents} documents": _defined(one) for one in fits},
+        held_out={
+            f"{one.aspect}, {one.n_documents} documents": _defined(asdict(one)) for one in fits
+        },
         versions=library_versions(),
     )
     return RatedTraining(
@@ -280,7 +282,6 @@ class _Curves:
 
 
 def _agreement(scores: np.ndarray, ratings: np.ndarray) -> float:
-    """Correlate scores with ratings inside documents, and average."""
     return correlate(scores, ratings, **_HOW).value
 
 
@@ -311,15 +312,11 @@ def _difference(
     )
 
 
-def _defined(fit: RatedFit) -> Any:  # noqa: ANN401  (JSON)
+def _defined(said: Any) -> Any:  # noqa: ANN401  (JSON)
     """Write null where a figure is undefined: JSON has no NaN."""
-
-    def defined(said: Any) -> Any:  # noqa: ANN401
-        if isinstance(said, Mapping):
-            return {name: defined(own) for name, own in said.items()}
-        return None if isinstance(said, float) and math.isnan(said) else said
-
-    return defined(asdict(fit))
+    if isinstance(said, Mapping):
+        return {name: _defined(own) for name, own in said.items()}
+    return None if isinstance(said, float) and math.isnan(said) else said
 
 
 # Which of a few recipes agrees best with rated summaries

@@ -15,7 +15,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from cluster.ray_options import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
 from pipelines.runs.manifest import library_versions
 from pipelines.runs.progress import Progress
+from pipelines.settings.form import as_far_as
 from pipelines.settings.pairs import MachineSettings
 from reffree.naming import SCORER_FILE
 from sms.naming import AnyPath
@@ -107,9 +107,7 @@ def train_on_ray(work: Callable[..., object], folder: Path, settings: MachineSet
     """
     address = cluster_address(settings.address)
     # All that a process can be sent: settings of a verb also have functions of the caller.
-    machines = MachineSettings(
-        **{one.name: getattr(settings, one.name) for one in fields(MachineSettings)}
-    )
+    machines = MachineSettings(**as_far_as(MachineSettings, settings))
     work = partial(_work_in, os.getcwd(), work)
     try:
         call_apart(_drive, work, folder, machines, address, tell={}, address=address)
@@ -165,7 +163,6 @@ def _work_in(folder: str, work: Callable[..., object], **options: object) -> Non
 
 
 def _train_worker(job: dict[str, Any]) -> None:
-    """Be one of the workers."""
     import torch
 
     from reffree.loop import Ranks

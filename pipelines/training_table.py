@@ -48,10 +48,8 @@ def read_examples(
     files, columns = list_inputs(paths), settings.columns or {}
     theirs = {name: columns.get(name, name) for name in (LABEL, *_DEFAULTS)}
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
-    keep, has_split = (
-        tuple(name for name in theirs.values() if name in there),
-        theirs["split"] in there,
-    )
+    keep = tuple(name for name in theirs.values() if name in there)
+    has_split = theirs["split"] in there
     own = {name: named for name, named in columns.items() if name not in theirs}
     wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
     examples: list[Example] = []

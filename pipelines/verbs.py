@@ -78,7 +78,7 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     from pipelines.reports.comparison import comparison_sheet
     from pipelines.reports.tables import SUFFIXES
 
-    output = _output(settings.out, *SUFFIXES, ".html", apart=several([scores_a, scores_b]))
+    output = output_of(settings.out, *SUFFIXES, ".html", apart=several([scores_a, scores_b]))
     result = compare_scores(scores_a, scores_b, settings)
     if output and output.suffix == ".html":
         output.write(render_comparison(result).encode("utf-8", "replace"))
@@ -107,7 +107,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     if not judgements:
         raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
     apart = [*judgements, *([str(settings.key)] if settings.key else [])]
-    output = _output(settings.out, *SUFFIXES, apart=apart)
+    output = output_of(settings.out, *SUFFIXES, apart=apart)
     result = compare_preferences(judgements, settings)
     if output:
         output.write(preferences_sheet(result).content(output.suffix).encode())
@@ -125,7 +125,7 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     from pipelines.reports.explain_page import picture_of, render_explanations
     from pipelines.settings.encoders import encoders_of
 
-    output = _output(settings.out, ".html", ".svg")
+    output = output_of(settings.out, ".html", ".svg")
     own = ("document", "system", "encoder", "out")
     given = {name: x for name, x in vars(settings).items() if name not in own and x is not None}
     if settings.encoder is not None:  # called as the metric calls it
@@ -206,14 +206,15 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
     return reinforce_summariser(pairs, settings)
 
 
-def _output(out: AnyPath | None, *suffixes: str, apart: Sequence[str] = ()) -> Output | None:
-    """Name the file of `--out`, if there is one, once it is sure that it can be written."""
+def output_of(
+    file: AnyPath | None, *suffixes: str, apart: Sequence[str] = (), option: str = "--out"
+) -> Output | None:
+    """Name the file of an option, if there is one, once it is sure that it can be written."""
     from cluster.output import Output
 
-    if out is None:
+    if file is None:
         return None
-    output = Output.named("--out", out)
+    output = Output.named(option, file)
     output.check_file(*suffixes)
-    if apart:
-        output.check_apart(apart)
+    output.check_apart(apart)
     return output

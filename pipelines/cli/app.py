@@ -56,7 +56,6 @@ ELSEWHERE = {
 
 
 def _in_its_place(error: click.NoSuchOption) -> str:
-    """Say what to write instead of an option that does not exist."""
     command = error.ctx.command if error.ctx else app
     for setting in getattr(command, "settings", ()):
         if setting.option == error.option_name:

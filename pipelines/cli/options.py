@@ -5,17 +5,10 @@ its arguments and the settings, checked:
 
     @command(ScoreSettings, "CORPORA...")
     def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
-        \"\"\"Score the summaries in CORPORA.\"\"\"
-        with shown_progress(settings) as settings:
-            run = score_corpus(corpora, settings)
-        show(...)
 
-- An argument is written as help shows it: `NAME` is one text, `FILES...` a tuple of them,
-  `[NAME]` may be left out and is None then.
-- Every field is an option, but for those marked `rare` (TOML and Python) or `python`. What is not
-  given is not passed on: the default is the dataclass's.
-- `--config FILE` is a TOML file whose keys are the fields. The command line wins.
-- Settings that refuse a value raise `ValueError`, which `pipelines.cli.app` prints in one line.
+An argument is written as help shows it: `NAME` is one text, `FILES...` a tuple of them, `[NAME]`
+may be left out and is None then. What is not given is not passed on: the default is the
+dataclass's. The command line wins over `--config FILE`, whose keys are the fields.
 """
 
 from __future__ import annotations

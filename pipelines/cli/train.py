@@ -59,12 +59,7 @@ def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) ->
     With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
     for each file comes first.
     """
-    from cluster.output import Output
-
-    output = Output.named("--json", settings.json) if settings.json is not None else None
-    if output:
-        output.check_file()
-        output.check_apart(pairs)
+    output = verbs.output_of(settings.json, apart=pairs, option="--json")
     with shown_progress(settings) as settings:
         results = verbs.evaluate(scorer, pairs, settings)
     show("\n".join(_report(results)))
@@ -127,7 +122,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], n_left: int = 1
 
 
 def _figures_table(figures: Mapping[str, KindFigures]) -> str:
-    """Lay out the figures of every kind of negative."""
     columns = {
         "rows": "n",
         "accuracy": "accuracy",
@@ -206,7 +200,6 @@ def _preferred(own: Preferred) -> str:
 
 
 def _fitted(trained: RatedTraining) -> list[str]:
-    """Show what fitting to ratings would reach elsewhere, by cross-validation."""
     others = list(trained.fits[0].others)
     rows = [
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pipelines.settings.form import Settings
-from sms.naming import AnyPath
+from sms.naming import AnyPath, check_choice
 
 LEVELS = ("system", "summary", "global")
 CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
@@ -75,10 +75,7 @@ class CorrelateSettings(Settings):
             ("--coefficients", self.coefficients, (*CORRELATIONS, *ACCURACIES)),
         ):
             for i, name in enumerate(names):
-                if name not in choices:
-                    raise ValueError(
-                        f"`{option}` must be one of {', '.join(choices)}, got {name!r}"
-                    )
+                check_choice(option, name, choices)
                 if name in names[:i]:
                     raise ValueError(f"`{option}` must not repeat a name, got {name!r} twice")
         if not self.levels or not self.correlations:

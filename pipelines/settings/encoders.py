@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+Encoders: TypeAlias = Mapping[str, str] | Sequence[str]
 
 _ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
 _AFTER_KIND = re.compile(r"[:,]")

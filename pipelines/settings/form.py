@@ -83,6 +83,12 @@ class Settings:
             object.__setattr__(self, setting.name, value)
 
 
+def as_far_as(config: type, settings: Settings) -> dict[str, Any]:
+    """Return the settings that are fields of a configuration, too, under its names."""
+    names = {field.name for field in dataclasses.fields(config)}
+    return {name: value for name, value in vars(settings).items() if name in names}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What is known of one field."""
@@ -197,17 +203,16 @@ _known: dict[type, tuple[Setting, ...]] = {}
 
 def settings_of(settings: type) -> tuple[Setting, ...]:
     """Describe the fields of a settings class, its own before those of its bases."""
-    if settings not in _known:
-        hints = get_type_hints(settings, include_extras=True)
-        fields = {field.name: field for field in dataclasses.fields(settings)}
-        helps: dict[str, str] = {}
-        for base in (base for base in settings.__mro__ if dataclasses.is_dataclass(base)):
-            texts = _texts_under_fields(base)
-            own = (name for name in base.__annotations__ if name in fields)
-            helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
-        _known[settings] = tuple(
-            _described(fields[name], hints[name], helps[name]) for name in helps
-        )
+    if settings in _known:
+        return _known[settings]
+    hints = get_type_hints(settings, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(settings)}
+    helps: dict[str, str] = {}
+    for base in filter(dataclasses.is_dataclass, settings.__mro__):
+        texts = _texts_under_fields(base)
+        own = (name for name in base.__annotations__ if name in fields)
+        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+    _known[settings] = tuple(_described(fields[name], hints[name], helps[name]) for name in helps)
     return _known[settings]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from pipelines.settings.encoders import Encoders
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
@@ -24,9 +25,7 @@ class JudgeSettings(Settings):
     """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics` lists
     them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
     baselines (such as `length`), against the reference and the source where the rows have them."""
-    encoders: Annotated[
-        Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
-    ] = "minilm"
+    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", "encoders"] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None

@@ -33,19 +33,13 @@ class NegativesSettings(PairSettings):
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""
-        return negatives_config(
-            self.kinds,
-            positives=tuple(self.positives) or None,
-            preset=self.preset,
-            seed=self.seed,
-        )
+        positives = tuple(self.positives) or None
+        return negatives_config(self.kinds, self.preset, positives=positives, seed=self.seed)
 
 
 def negatives_config(
     kinds: Sequence[str],
-    *,
-    preset: str | None,
-    seed: int,
+    preset: str | None = None,
     **given: Any,  # noqa: ANN401  (fields)
 ) -> NegativesConfig:
     """Return the negatives of kinds, with weights or without; what is None is not said.
@@ -63,7 +57,7 @@ def negatives_config(
     elif kinds:
         chosen["kinds"] = tuple(KINDS) if tuple(kinds) == ("all",) else tuple(kinds)
     chosen |= {name: value for name, value in given.items() if value is not None}
-    return NegativesConfig(seed=seed, **chosen)
+    return NegativesConfig(**chosen)
 
 
 def _weights(items: Sequence[str]) -> dict[str, float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from pipelines.settings.encoders import Encoders
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
@@ -34,9 +35,7 @@ class ReproduceSettings(Settings):
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
-    encoders: Annotated[
-        Mapping[str, str] | Sequence[str] | None, "ALIAS=SPEC", "--encoder", "encoders"
-    ] = None
+    encoders: Annotated[Encoders | None, "ALIAS=SPEC", "--encoder", "encoders"] = None
     """Use other weights than the paper's, for example ELMo=minilm; `--dry-run` shows the
     aliases."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from pipelines.settings.encoders import Encoders
 from pipelines.settings.form import Settings
 from sms.naming import AnyPath
 
@@ -19,9 +20,7 @@ class ScoreSettings(Settings):
     metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
     """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
     metrics` lists them."""
-    encoders: Annotated[
-        Mapping[str, str] | Sequence[str], "[ALIAS=]SPEC", "--encoder", "encoders"
-    ] = "minilm"
+    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", "encoders"] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
     models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pipelines.settings.form import as_far_as
 from pipelines.settings.negatives import negatives_config
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from sms.naming import AnyPath
@@ -106,27 +107,18 @@ class TrainSettings(PairSettings, MachineSettings):
             from reffree.aspects import POSITIVES_OF_HEADS
             from reffree.fitting import LinearRecipe
 
-            config = negatives_config(
-                self.negatives or (),
-                positives=POSITIVES_OF_HEADS,
-                preset=None,
-                seed=self.seed,
-            )
-            return LinearRecipe(
-                negatives=config, metrics=tuple(self.metrics), models=self.models or {}
-            )
+            kinds = self.negatives or ()
+            negatives = negatives_config(kinds, positives=POSITIVES_OF_HEADS, seed=self.seed)
+            metrics = tuple(self.metrics)
+            return LinearRecipe(negatives=negatives, metrics=metrics, models=self.models or {})
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
         from reffree.models import MODEL_PRESETS, ModelConfig
         from reffree.training import Recipe, TrainConfig, default_loss
 
-        negatives = negatives_config(
-            self.negatives or (() if self.preset else ("cross-pair",)),
-            positives=("reference",),
-            preset=self.preset,
-            seed=self.seed,
-        )
+        kinds = self.negatives or (() if self.preset else ("cross-pair",))
+        negatives = negatives_config(kinds, self.preset, positives=("reference",), seed=self.seed)
         published: dict[str, Any] = dict(MODEL_PRESETS[self.preset]) if self.preset else {}
         if self.dropout is not None:
             published["dropout"] = self.dropout
@@ -138,24 +130,18 @@ class TrainSettings(PairSettings, MachineSettings):
             is_calibrated=self.preset is None if self.calibration is None else self.calibration,
             **published,
         )
-        training = TrainConfig(
-            loss=self.loss or default_loss(negatives.kinds),
-            optimiser="rmsprop" if self.preset and scorer != "bert" else "adamw",
-            learning_rate=(5e-5 if scorer == "bert" else 1e-3)
-            if self.learning_rate is None
-            else self.learning_rate,
-            epochs=10 if self.epochs is None else self.epochs,
-            batch_size=self.batch_size,
-            patience=self.patience,
-            ema_decay=self.ema_decay,
-            checkpoint_steps=self.checkpoint_steps,
-            precision=self.precision,
-            seed=self.seed,
-        )
+        given = as_far_as(TrainConfig, self)
+        defaults = {
+            "loss": default_loss(negatives.kinds),
+            "learning_rate": 5e-5 if scorer == "bert" else 1e-3,
+            "epochs": 10,
+        }
+        given |= {name: own for name, own in defaults.items() if given[name] is None}
+        optimiser = "rmsprop" if self.preset and scorer != "bert" else "adamw"
+        training = TrainConfig(optimiser=optimiser, **given)
         return Recipe(model=model, negatives=negatives, training=training)
 
     def _check_options_of(self, scorer: str) -> None:
-        """Refuse what the scorer does not read."""
         wrong = [] if scorer == "bert" else ["max_pieces"]
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")

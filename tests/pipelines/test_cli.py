@@ -166,34 +166,17 @@ def test_inputs_and_places_that_are_wrong(score, wrong, corpus, tmp_path):
     assert wrong(score()) == f"`--out` must be a folder, got a file: {tmp_path}/out"
 
 
+TWO = ("--encoder", "glove:a", "--encoder", "glove:b")
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
-    (("--metrics", "smss"), "unknown metric 'smss'; did you mean `sms`?"),
-    (("--encoder", "mini"), "unknown encoder 'mini'; did you mean"),
-    (
-        ("--encoder", "glove:a", "--encoder", "glove:b"),
-        "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b",
-    ),
+    (TWO, "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b"),
     (("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder"),
-    (
-        ("--encoder", "glove:v.txt,poling=max"),
-        "encoder `glove` has no option `poling`; did you mean `pooling`?",
-    ),
-    (
-        ("--encoder", "st:model", "--metrics", "sms,wms"),
-        "metric 'wms' needs word vectors, but `st` has none; encoders with word vectors are",
-    ),
     (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
     (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
     (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
-    (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--encoder", "roberta-large"), "for a model of the transformers library write hf:roberta-"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
-    (
-        ("--preset", "clark"),
-        "`preset` must be one of default, clark2019, got 'clark'; did you mean `clark2019`?",
-    ),
     (("--address", "auto"), "`--local` scores in one process"),
     (("--config", "none.toml"), "no such file: none.toml"),
 ]
@@ -224,131 +207,91 @@ def asked_of(out):
     return json.loads((out / "run.json").read_text(encoding="utf-8"))["configuration"]
 
 
-@pytest.fixture
-def vectors(tmp_path):
-    path = tmp_path / "vectors.txt"
-    path.write_text("cat 1 0\nmat 0 1\nsat 1 1\n", encoding="utf-8")
-    return path
-
-
-def test_config_file_gives_options_and_the_command_line_wins(corpus, vectors, tmp_path, capsys):
-    config = tmp_path / "run.toml"
+def test_encoders_of_a_file_and_of_the_command_line_which_wins(score, tmp_path, capsys):
+    vectors, config = tmp_path / "vectors.txt", tmp_path / "run.toml"
+    vectors.write_text("cat 1 0\nmat 0 1\nsat 1 1\n", encoding="utf-8")
     config.write_text(
-        f'out = "{tmp_path}/out"\nmetrics = ["wms@tiny", "length"]\n'
-        f'local = true\nlimit = 30\nworkers = 1\nencoders.tiny = "glove:{vectors}"\n'
-        'columns = {candidate = "candidate"}\n',
+        f'limit = 30\nencoders.tiny = "glove:{vectors}"\ncolumns = {{candidate = "candidate"}}\n',
         encoding="utf-8",
     )
-    assert run(["score", str(corpus), "--config", str(config), "--limit", "6"]) == 0
+    given = ("--config", config, "--limit", "6", "--metrics")
+    assert score(*given, "wms@tiny,length") == 0
     assert "Rows scored: 6 of 6" in capsys.readouterr().out
     asked = asked_of(tmp_path / "out")
-    assert asked["metrics"] == ["wms@tiny", "length"]
+    assert (asked["metrics"], asked["limit"]) == (["wms@tiny", "length"], 6)
     assert asked["encoders"] == {"tiny": f"glove:{vectors}"}
     assert asked["columns"] == {"candidate": "candidate"}
-    assert asked["limit"] == 6
-
-
-def test_encoders_are_called_by_their_alias_or_kind(score, vectors, tmp_path):
+    # on the command line they are called by their alias or kind
     more = ("--encoder", f"glove:{vectors},pooling=max", "--encoder", f"more=glove:{vectors}")
-    assert score("--metrics", "sms@glove,sms@more,cosine@all", *more) == 0
+    assert score(*given, "sms@glove,sms@more,cosine@all", *more, out=tmp_path / "more") == 0
     expected = {"glove": f"glove:{vectors},pooling=max", "more": f"glove:{vectors}"}
-    assert list(asked_of(tmp_path / "out")["encoders"].items()) == list(expected.items())
+    assert list(asked_of(tmp_path / "more")["encoders"].items()) == list(expected.items())
 
 
-# a configuration file, what is said
-WRONG_FILES = [
-    ('encoders.x = "glov:v"', "unknown encoder 'glov'; did you mean `glove:PATH`"),
-    ('encoders.x = "glove"', "encoder `glove` must be written `glove:PATH`, got no path"),
-    (
-        'encoders.x = "glove:v,pooling=maxx"',
-        "`pooling` of encoder `glove` must be one of mean, max, got 'maxx'; did you mean `max`?",
-    ),
-    ('[encoders.x]\nkind = "glove"', "`encoders` must be texts such as `glove:PATH,pooling=max`"),
-    ("metric = 'sms'", "; did you mean `metrics`?"),
-    ("local = 'yes'", "run.toml: `local` must be true or false, got 'yes'"),
-    ("limit = ", "is not a TOML file: "),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), WRONG_FILES)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # also where no metric reads it
+        ('encoders.x = "glove:v,pooling=maxx"', "`pooling` of encoder `glove` must be one of mean"),
+        ('[encoders.x]\nkind = "glove"', "`encoders` must be texts such as `glove:PATH,pooling="),
+        ("metric = 'sms'", "; did you mean `metrics`?"),
+        ("local = 'yes'", "run.toml: `local` must be true or false, got 'yes'"),
+        ("limit = ", "is not a TOML file: "),
+    ],
+)
 def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
-    """Encoders also where no metric reads them."""
     config = tmp_path / "run.toml"
     config.write_text(f"{text}\n", encoding="utf-8")
     assert message in wrong(score("--config", config))
     assert not (tmp_path / "out").exists()
 
 
-def test_interrupt_exits_130_and_the_same_command_goes_on(
-    corpus, tmp_path, score, capsys, monkeypatch
-):
-    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
-    out = tmp_path / "out"
-    process = start_slow(corpus, out, "--quiet")
-    wait_for_parts(out, 3)
-    process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=30)
-    assert (process.returncode, printed) == (130, "")
-    n_parts = len(list(out.glob("scores/*.parquet")))
-    assert 3 <= n_parts < 20
-    assert said == (
-        f"assay: interrupted; {n_parts} of 20 shards are committed; run the same command "
-        "(without `--fresh`) to continue\n"
-    )
-    assert not (out / "_SUCCESS").exists()
-    assert score("--quiet") == 0
-    assert f"({2 * n_parts} of them by an earlier run)" in capsys.readouterr().out
-
-
-def test_killed_driver_is_seen_and_its_run_resumed(corpus, score, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(("sent", "state"), [("SIGINT", "stopped"), ("SIGKILL", "died")])
+def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
     out, once = tmp_path / "out", tmp_path / "once"
-    driver = start_slow(corpus, out)
+    driver = start_slow(corpus, out, "--quiet")
     try:
-        wait_for_parts(out, 2)
+        wait_for_parts(out, 3)
         assert run(["status", str(out)]) == 0
         assert f": running (process {driver.pid} on " in capsys.readouterr().out
     finally:
-        driver.kill()
-        driver.communicate()
+        driver.send_signal(getattr(signal, sent))
+        printed, said = driver.communicate(timeout=30)
     kept = contents_of(out / "scores")
+    assert 3 <= len(kept) < 20
+    if sent == "SIGINT":
+        assert (driver.returncode, printed) == (130, "")
+        assert said == (
+            f"assay: interrupted; {len(kept)} of 20 shards are committed; run the same command "
+            "(without `--fresh`) to continue\n"
+        )
+        assert not (out / "_SUCCESS").exists()
     assert run(["status", str(out), "--json", "-"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["state"], found["n_done"]) == ("died", len(kept))
-    assert (score(out=out), score(out=once)) == (0, 0)
+    assert (found["state"], found["n_done"]) == (state, len(kept))
+    assert (score("--quiet"), score(out=once)) == (0, 0)
+    assert f"({2 * len(kept)} of them by an earlier run)" in capsys.readouterr().out
     assert contents_of(out / "scores") == contents_of(once / "scores")
     assert kept.items() <= contents_of(out / "scores").items()
     assert not (out / "progress.json").exists()
-    capsys.readouterr()
     assert run(["status", str(out)]) == 0
     assert ": complete" in capsys.readouterr().out
 
 
-def scored(**changes):
-    values = {
-        "out": "out",
-        "scores": "out/scores",
-        "n_rows": 1_500,
-        "n_planned_rows": 1_500,
-        "n_earlier_rows": 0,
-        "n_with_status": 0,
-        "statuses": {},
-        "n_duplicate_keys": 0,
-        "means": {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}},
-        "metrics": ("sms", "length"),
-        "signatures": {},
-        "counters": {},
-        "n_shards": 2,
-        "n_new_shards": 2,
-        "failed_shards": {},
-        "seconds": 75.0,
-        "is_strict": False,
-    }
-    return ScoreRun(**{**values, **changes})
+def summary_of(is_terminal=False, width=None, **changes):
+    values = dict.fromkeys(("n_earlier_rows", "n_with_status", "n_duplicate_keys"), 0)
+    values |= {name: {} for name in ("statuses", "signatures", "counters", "failed_shards")}
+    values |= dict.fromkeys(("n_rows", "n_planned_rows"), 1_500)
+    values |= dict.fromkeys(("n_shards", "n_new_shards"), 2)
+    means = {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}}
+    values |= {"out": "out", "scores": "out/scores", "means": means, "seconds": 75.0}
+    run = ScoreRun(**values | {"metrics": ("sms", "length"), "is_strict": False} | changes)
+    return summary_text(run, is_terminal=is_terminal, width=width)
 
 
 def test_summary_by_hand():
-    assert summary_text(scored()).splitlines() == [
+    assert summary_of().splitlines() == [
         "Rows scored: 1,500 of 1,500 in 1 min 15 s",
         "Rows with a status: 0",
         "",
@@ -367,8 +310,8 @@ def test_summary_by_hand():
 def test_summary_of_many_systems_and_statuses_says_how_many_more():
     means = {f"s{i:03}": {"wms@glove": i / 1e6} for i in range(MAX_SYSTEMS + 5)}
     statuses = {f"reason {i:02}": i + 1 for i in range(12)}
-    run = scored(means=means, statuses=statuses, n_with_status=78, failed_shards={1: "why"})
-    text = summary_text(run)
+    failed = {1: "why"}
+    text = summary_of(means=means, statuses=statuses, n_with_status=78, failed_shards=failed)
     lines = text.splitlines()
     assert sum(line.startswith("s0") for line in lines) == MAX_SYSTEMS
     assert "and 5 more systems; all are in out/run.json" in lines
@@ -382,33 +325,25 @@ def test_summary_of_many_systems_and_statuses_says_how_many_more():
 def test_summary_never_cuts_a_number_or_a_name():
     columns = {f"cosine@a-rather-long-encoder-name-{i}:source": 0.123456 for i in range(12)}
     for is_terminal in (False, True):
-        text = summary_text(scored(means={"s": columns}), is_terminal=is_terminal, width=60)
+        text = summary_of(is_terminal, 60, means={"s": columns})
         assert ("…" in text, text.count("0.1235")) == (False, 12)
 
 
-def test_summary_says_what_the_caches_had():
+def test_summary_says_what_encoders_read():
     counters = {
         **{"minilm.tokens": 999, "minilm.sentences": 8_000, "minilm.cached": 5_040},
         **{"new.name.sentences": 3, "new.name.cached": 0, "idle.sentences": 0, "idle.cached": 0},
         **{"kept.sentences": 1_646, "kept.cached": 0, "kept.from_disk": 823},
-    }
-    lines = summary_text(scored(counters=counters)).splitlines()
-    assert lines[2:4] == [
-        "Sentences that minilm had read before: 63% of 8,000",
-        "Sentences that kept had read before: 50% of 1,646, 823 of them on disk",
-    ]
-    assert "idle" not in "".join(lines)
-
-
-def test_summary_says_what_encoders_did_not_read():
-    counters = {
         **{"glove.words": 100, "glove.unknown": 6, "few.words": 100, "few.unknown": 5},
-        **{"minilm.sentences": 1_000, "minilm.truncated": 3, "lm.cut": 2, "none.cut": 0},
+        **{"minilm.truncated": 3, "lm.cut": 2, "none.cut": 0},
     }
-    assert summary_text(scored(counters=counters)).splitlines()[2:5] == [
-        "Words unknown to glove, which are left out: 6% of 100",
-        "Sentences too long for minilm, which cut them: 3 of 1,000",
+    lines = summary_of(counters=counters).splitlines()
+    assert sorted(lines[2 : lines.index("")]) == [
+        "Sentences that kept had read before: 50% of 1,646, 823 of them on disk",
+        "Sentences that minilm had read before: 63% of 8,000",
+        "Sentences too long for minilm, which cut them: 3 of 8,000",
         "Texts too long for lm, which read a part of them: 2",
+        "Words unknown to glove, which are left out: 6% of 100",
     ]
 
 

@@ -16,6 +16,8 @@ CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
 """Table 6 of Clark et al. (2019)."""
 
 SYSTEMS = ("old", "new", "third")
+NAMES = {"system_a": "x", "system_b": "y"}
+COUNTED = ("system_a", "system_b", "wins", "losses", "ties")
 
 
 def make_sheet(corpus, **given):
@@ -152,11 +154,8 @@ def test_renamed_columns_are_read(write):
         ([judgement("1", "old"), judgement(None, "old")], "must have a `document_id`"),
         ([judgement("1", "tie", pair=("old", "Tie"))], "a system must not be called tie or =, wh"),
         ([judgement("1", "")], "no judgement in .*: every entry is blank"),
-        ([{"system_a": "x", "system_b": "y"}], "column `wins` is missing"),
-        (
-            [{"system_a": "x", "system_b": "y", "wins": "2.5", "losses": 1, "ties": 0}],
-            "`wins`, `losses` and `ties` must be whole numbers from 0, got .*'2.5'",
-        ),
+        ([NAMES], "column `wins` is missing"),
+        ([{**NAMES, "wins": "2.5", "losses": 1, "ties": 0}], "whole numbers from 0, got .*'2.5'"),
         ([judgement("1", "old", criterion=["x"])], "`criterion` of .* must be text or numbers"),
     ],
 )
@@ -173,8 +172,7 @@ def test_table_6_through_the_command_line(write, tmp_path, capsys):
         ("overall", "SMS", "ROUGE-L", 179, 85, 36),
         ("focus", "ROUGE-L", "SMS", 0, 0, 2),
     ]
-    names = ("criterion", "system_a", "system_b", "wins", "losses", "ties")
-    path = write([dict(zip(names, row, strict=True)) for row in rows], "t6.csv")
+    path = write([dict(zip(("criterion", *COUNTED), row, strict=True)) for row in rows], "t6.csv")
     outs = [tmp_path / f"out{suffix}" for suffix in (".md", ".csv", ".json")]
     for out in outs:
         assert run(["preferences", path, "--out", str(out)]) == 0
@@ -194,9 +192,9 @@ def test_table_6_through_the_command_line(write, tmp_path, capsys):
 
 def test_counts_may_be_zero_or_huge(write):
     """Nobody who won nothing is left out or changes sides, and no judgement is held."""
-    names = ("system_a", "system_b", "wins", "losses", "ties")
     rows = [("x", "y", 0, 5, 1), ("z", "x", 0, 0, 0), ("z", "y", 3_000_000_000, 0, 10**12)]
-    found = compare_preferences([write([dict(zip(names, row, strict=True)) for row in rows])]).rows
+    path = write([dict(zip(COUNTED, row, strict=True)) for row in rows])
+    found = compare_preferences([path]).rows
     counted = [(r.system_a, r.system_b, r.wins_a, r.wins_b, r.ties) for r in found]
     assert counted == [("x", "y", 0, 5, 1), ("x", "z", 0, 0, 0), ("y", "z", 0, rows[2][2], 10**12)]
 
@@ -309,10 +307,7 @@ def test_sheet_with_another_key_or_entry_rejected(sheet, corpus, tmp_path):
         ({"systems": ("old", "odl")}, "`systems` must be in .*, got `odl`; there are new, old, th"),
         ({"n": 13}, "`n` must be at most 12, the number of documents for which all"),
         ({"n": 0}, "`n` must be at least 1, got 0"),
-        (
-            {"criteria": ("focus", "left")},
-            "`criteria` must be different names, none of item, judge",
-        ),
+        ({"criteria": ("focus", "left")}, "`criteria` must be different names, none of item, jud"),
         ({"out": "sheet.txt"}, "`out` must end in .csv"),
         ({"out": "corpus.csv"}, "`out` must not exist yet, got .*corpus.csv; choose"),
         ({"key": "sheet.key.csv"}, "`--key` names the key of filled sheets"),
