@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
+from pipelines import training_runs
 from pipelines.compare import compare_scores
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_pairs
@@ -32,16 +33,6 @@ from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.form import as_far_as
 from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
-from pipelines.training_runs import (
-    PAIRS_FOLDER,
-    RAY_FOLDER,
-    TRAINING_FOLDER,
-    checked_folder,
-    fingerprint_of,
-    stages,
-    train_on_ray,
-    undone_if_wrong,
-)
 from reffree.buckets import bucket_paths
 from reffree.checkpoint import CHECKPOINT_FILE, replace_file
 from reffree.examples import PreparedPairs
@@ -109,7 +100,7 @@ def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> Reinf
         run.train(*stage)
     systems = tuple(system for system, *_ in to_train)
     run.tell("summarising the test documents")
-    buckets = bucket_paths(run.training / PAIRS_FOLDER, "test")
+    buckets = bucket_paths(run.training / training_runs.PAIRS_FOLDER, "test")
     documents = list(read_documents(buckets, seed=0))
     summaries = run.summaries(systems, documents)
     replace_file(run.folder / SUMMARIES_FILE, lambda path: pq.write_table(summaries, path))
@@ -132,7 +123,7 @@ class _Run:
     pairs: PreparedPairs
 
     def __init__(self, settings: ReinforceSettings) -> None:
-        self.settings, self.tell = settings, stages(settings.on_progress)
+        self.settings, self.tell = settings, training_runs.stages(settings.on_progress)
         check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
         shared = as_far_as(StageConfig, settings)
         self.likelihood = StageConfig(is_decaying=settings.decay, **shared)
@@ -153,14 +144,14 @@ class _Run:
         ]
         for metric in settings.reward:
             Reward(metric, encoder=settings.encoder, threads=settings.threads, device="cpu")
-        self.folder = checked_folder(
+        self.folder = training_runs.checked_folder(
             settings.out,
             result=RESULTS_FILE,
             called="a finished run",
             begun=REQUEST_FILE,
             is_resumed=not settings.fresh,
         )
-        self.training = self.folder / TRAINING_FOLDER
+        self.training = self.folder / training_runs.TRAINING_FOLDER
 
     def prepare(self, paths: Sequence[str]) -> list[_Stage]:
         """Prepare the pairs and the first summariser; return what is to be trained."""
@@ -171,7 +162,7 @@ class _Run:
             "inputs": [file.to_json() for file in with_content(list_inputs(paths))],
             "start": None if start is None else _content_of(start),
         }
-        self.request = {**asked, "fingerprint": fingerprint_of(asked)}
+        self.request = {**asked, "fingerprint": training_runs.fingerprint_of(asked)}
         path, training = self.training / REQUEST_FILE, self.training
         had_request = path.exists()
         known = json.loads(path.read_text("utf-8")) if had_request else self.request
@@ -181,11 +172,11 @@ class _Run:
                 "workers; give the same ones again, or train into another folder"
             )
         first, likely = training / START_FOLDER, self.folder / LIKELIHOOD
-        with undone_if_wrong(self.folder, lambda: had_request):
+        with training_runs.undone_if_wrong(self.folder, lambda: had_request):
             self.tell("reading the pairs")
             training.mkdir(parents=True, exist_ok=True)
             replace_file(path, lambda file: file.write_text(json.dumps(self.request)))
-            where = training / PAIRS_FOLDER
+            where = training / training_runs.PAIRS_FOLDER
             self.pairs = prepare_pairs(paths, where, settings, seed=settings.seed)
             if start is not None and not (likely / SUMMARISER_FILE).exists():
                 load_summariser(start).save(likely)
@@ -237,7 +228,7 @@ class _Run:
             threads=settings.threads,
         )
         if settings.uses_ray:
-            train_on_ray(work, folder, settings)
+            training_runs.train_on_ray(work, folder, settings)
         # Where workers have finished, this only takes their weights.
         summariser, state = work(device=settings.own_device, on_news=settings.on_news)
         about = {
@@ -317,10 +308,10 @@ class _Run:
         }
         text = json.dumps(results, indent=2) + "\n"
         replace_file(self.folder / RESULTS_FILE, lambda path: path.write_text(text, "utf-8"))
-        for name in (PAIRS_FOLDER, START_FOLDER):
+        for name in (training_runs.PAIRS_FOLDER, START_FOLDER):
             shutil.rmtree(self.training / name, ignore_errors=True)
         for folder in self.training.iterdir():
-            shutil.rmtree(folder / RAY_FOLDER, ignore_errors=True)
+            shutil.rmtree(folder / training_runs.RAY_FOLDER, ignore_errors=True)
         (self.training / REQUEST_FILE).unlink(missing_ok=True)
 
 

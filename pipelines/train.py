@@ -15,21 +15,12 @@ from typing import Any
 
 from cluster import InputFile, list_inputs, with_content
 from cluster.store import base_name
+from pipelines import training_runs
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
-from pipelines.training_runs import (
-    PAIRS_FOLDER,
-    RAY_FOLDER,
-    TRAINING_FOLDER,
-    checked_folder,
-    fingerprint_of,
-    stages,
-    train_on_ray,
-    undone_if_wrong,
-)
 from reffree.building import Built
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.evaluation import KindFigures, judge
@@ -80,21 +71,21 @@ class TrainedScorer:
 
 def train_scorer(paths: OneOrMore, settings: TrainSettings, recipe: Recipe) -> TrainedScorer:
     """Train a scorer from pairs into a new folder, or go on with the run interrupted there."""
-    tell, paths = stages(settings.on_progress), several(paths)
+    tell, paths = training_runs.stages(settings.on_progress), several(paths)
     check_on_disk(encoder=recipe.model.encoder)
-    folder = checked_folder(settings.out, is_resumed=not settings.fresh)
-    training = folder / TRAINING_FOLDER
+    folder = training_runs.checked_folder(settings.out, is_resumed=not settings.fresh)
+    training = folder / training_runs.TRAINING_FOLDER
     inputs = with_content(list_inputs(paths))
     fingerprint = train_fingerprint(inputs, recipe, settings)
-    with undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
-        where, cache = training / PAIRS_FOLDER, str(training / EMBEDDINGS_FOLDER)
+    with training_runs.undone_if_wrong(folder, (training / CHECKPOINT_FILE).exists):
+        where, cache = training / training_runs.PAIRS_FOLDER, str(training / EMBEDDINGS_FOLDER)
         pairs = prepare_for_negatives(recipe.negatives, paths, where, settings, tell)
         test = pairs.examples("test", recipe.negatives)
         test.check_negatives("test")
         tell("training")
         work = partial(learn, recipe, pairs, training, fingerprint=fingerprint, cache_folder=cache)
         if settings.uses_ray:
-            train_on_ray(work, training, settings)
+            training_runs.train_on_ray(work, training, settings)
         # Where workers have finished, this only takes their weights.
         built, state = work(device=settings.own_device, on_news=settings.on_news)
         device = chosen_device(settings.device)
@@ -112,7 +103,7 @@ def train_scorer(paths: OneOrMore, settings: TrainSettings, recipe: Recipe) -> T
         held_out={kind: asdict(own) for kind, own in figures.items()},
         versions=library_versions(),
     )
-    for name in (PAIRS_FOLDER, EMBEDDINGS_FOLDER, RAY_FOLDER):
+    for name in (training_runs.PAIRS_FOLDER, EMBEDDINGS_FOLDER, training_runs.RAY_FOLDER):
         shutil.rmtree(training / name, ignore_errors=True)
     for name in (CHECKPOINT_FILE, BEST_FILE):
         (training / name).unlink(missing_ok=True)
@@ -139,7 +130,7 @@ def train_fingerprint(
         "workers": settings.workers,
         "device": "cuda" if settings.gpus_per_worker > 0 else settings.own_device,
     }
-    return fingerprint_of(asked)
+    return training_runs.fingerprint_of(asked)
 
 
 def _trained_on(

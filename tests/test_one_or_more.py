@@ -13,9 +13,7 @@ import pytest
 import assay
 import cluster
 from pipelines.cli.app import app
-from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
-from pipelines.settings.form import keywords
 from reffree.negatives import NegativesConfig
 from reffree.scorer import load_scorer
 from sms import ScoringConfig, score_texts
@@ -37,18 +35,6 @@ def test_one_name_or_several_and_text_or_path_are_a_setting(verb, name):
     several = [[value], (value,), iter([value])] if setting.form == "list" else []
     for given in [value, *([] if setting.choices else [Path(value)]), *several]:
         assert setting.checked(given) == expected
-
-
-@keywords(CompareSettings)
-def paths(files: OneOrMore, settings: CompareSettings):  # noqa: F821  (only its name counts)
-    """Return paths as a verb gets them."""
-    return files
-
-
-def test_one_path_or_several_are_the_data():
-    assert paths("a.csv") == paths(Path("a.csv")) == "a.csv"
-    for several in ([Path("a.csv")], ("a.csv",), iter(["a.csv"])):
-        assert paths(several) == ["a.csv"]
 
 
 def test_path_may_be_text_or_path(tmp_path):

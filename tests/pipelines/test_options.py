@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import click
@@ -162,7 +163,10 @@ def test_keywords_are_those_of_the_settings():
         """Train."""
         return pairs, settings
 
-    assert train("p", out="o", names="x") == ("p", Toy(out="o", names=("x",)))
+    for one in ("p", Path("p")):
+        assert train(one, out="o", names="x") == ("p", Toy(out="o", names=("x",)))
+    for several in ([Path("p")], ("p",), iter(["p"])):
+        assert train(several, out="o")[0] == ["p"]
     assert list(inspect.signature(train).parameters) == ["pairs", *Toy.__dataclass_fields__]
     assert inspect.signature(train).parameters["share"].default == 0.5
     assert "share : float\n    A share." in train.__doc__

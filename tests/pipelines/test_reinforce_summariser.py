@@ -9,6 +9,7 @@ import torch
 
 from pipelines import reinforcement as module
 from reinforce.learning import load_summariser
+from tests.pipelines.test_train_scorer import resumed
 from tests.rare import run, wrong
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
@@ -114,26 +115,15 @@ def test_sum_that_is_held_near_its_start(reinforce, capsys):
     assert {"reward[rougeL_f]", "reward[novelty]", "kl"} <= figures - set(likely[-1])
 
 
-def test_interrupted_run_goes_on_to_the_same_weights(reinforce, monkeypatch, capsys):
+def test_interrupted_run_goes_on_to_the_same_weights(reinforce, capsys):
     _, whole = reinforce(out="whole")
-    learn = module.learn_stage
 
-    def interrupted(*job, **options):
-        def stop(news):
-            if "reward_drawn" in news.figures and news.step >= 6:
-                raise KeyboardInterrupt
+    def is_reached(news):
+        return "reward_drawn" in news.figures and news.step >= 6
 
-        return learn(*job, **options | {"on_news": stop})
-
-    monkeypatch.setattr(module, "learn_stage", interrupted)
-    status, stopped = reinforce("--checkpoint-steps", 3, out="stopped")
-    assert status == 130
-    assert "run the same command (without `--fresh`) to continue" in capsys.readouterr().err
-    monkeypatch.setattr(module, "learn_stage", learn)
-    other = reinforce("--checkpoint-steps", 3, "--seed", 1, out="stopped")
-    assert "other data, options" in wrong(capsys, other)
-    status, _ = reinforce("--checkpoint-steps", 3, out="stopped")
-    assert status == 0
+    stopped = resumed(
+        reinforce, ("--checkpoint-steps", 3), capsys, module, "learn_stage", is_reached
+    )
     for name in ("mle", "mle+rougeL_f"):
         first, second = weights_of(whole / name), weights_of(stopped / name)
         assert all(torch.equal(first[key], second[key]) for key in first)

@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 import pyarrow as pa
@@ -16,9 +15,8 @@ from pipelines.settings.train import TrainSettings
 from pipelines.train import train_scorer
 from reffree.checkpoint import read_metrics
 from reffree.negatives import NegativesConfig
-from reffree.scorer import load_scorer
 from reffree.training import Recipe
-from tests.pipelines.test_train_scorer import rows_of
+from tests.pipelines.test_train_scorer import rows_of, weights_of
 from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert
 
@@ -52,12 +50,8 @@ def asked(out, workers=2):
     return TrainSettings(out=out, workers=workers, device="cpu")
 
 
-def weights_of(folder):
-    return load_scorer(Path(folder))._pairs._model.state_dict()
-
-
 def validation_losses(folder):
-    lines = read_metrics(Path(folder) / "training")
+    lines = read_metrics(folder / "training")
     return [line["validation_loss"] for line in lines if "validation_loss" in line]
 
 

@@ -111,7 +111,7 @@ def stories(tmp_path):
     return written(tmp_path / "stories.parquet", news())
 
 
-def test_default_is_a_head_for_each_aspect(stories, judged, tmp_path, capsys):
+def test_default_is_a_head_for_each_aspect_also_of_a_table(stories, judged, tmp_path, capsys):
     assert run(["train", str(stories), "--out", str(tmp_path / "scorer"), "--quiet"]) == 0
     settings = settings_of(tmp_path / "scorer")
     assert "|heads:coherence+consistency+fluency+relevance|" in settings["signature"]
@@ -121,6 +121,11 @@ def test_default_is_a_head_for_each_aspect(stories, judged, tmp_path, capsys):
     assert "relevance: cross-pair" in capsys.readouterr().out
     (result,) = judged(f"{tmp_path}/scorer.fluency", stories, "--negatives", "swap")
     assert set(result["kinds"]) == {"swap"}
+    table, other = tmp_path / "table.parquet", tmp_path / "other"
+    assert run(["negatives", str(stories), "--out", str(table), "--quiet"]) == 0
+    assert run(["train", str(table), "--out", str(other), "--quiet"]) == 0
+    for part in ("model", "held_out"):
+        assert settings_of(other)[part] == settings[part]
 
 
 def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
@@ -155,16 +160,6 @@ def test_agreement_inside_documents_matches_scipy():
     assert np.isnan(agreement_inside(np.ones(24), ratings, given, documents))
     alike = agreement_inside(scores, ratings, np.ones(24), documents)
     assert alike == pytest.approx(pearsonr(ranks[0], ranks[1]).statistic)
-
-
-def test_table_of_negatives_trains_as_the_pairs_do(stories, tmp_path):
-    table = tmp_path / "table.parquet"
-    assert run(["negatives", str(stories), "--out", str(table), "--quiet"]) == 0
-    for out, corpus in (("a", stories), ("b", table)):
-        assert run(["train", str(corpus), "--out", str(tmp_path / out), "--quiet"]) == 0
-    first, second = (settings_of(tmp_path / out) for out in ("a", "b"))
-    assert first["model"] == second["model"]
-    assert first["held_out"] == second["held_out"]
 
 
 def test_metrics_of_the_configuration_become_features(stories, tmp_path, capsys):
@@ -296,27 +291,33 @@ def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
     assert run(["evaluate", str(folder), str(corpus), "--split-anew", "--quiet"]) == 0
 
 
-def test_interrupted_training_goes_on_to_the_same_weights(train, monkeypatch, capsys):
-    learn = module.learn
+def resumed(train, options, capsys, module, name, is_reached):
+    """Train, interrupted where `is_reached`, refused with another seed, and go on to the end."""
+    learn = getattr(module, name)
 
-    def interrupted(*arguments, **options):
+    def interrupted(*job, **given):
         def stop(news):
-            if news.step >= 12:
+            if is_reached(news):
                 raise KeyboardInterrupt
 
-        return learn(*arguments, **options | {"on_news": stop})
+        return learn(*job, **given | {"on_news": stop})
 
-    options = ("--checkpoint-steps", 5)
-    _, expected = train(*options, out="expected")
-    monkeypatch.setattr(module, "learn", interrupted)
-    status, stopped = train(*options, out="stopped")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, name, interrupted)
+        status, _ = train(*options, out="stopped")
     assert status == 130
     assert "run the same command (without `--fresh`) to continue" in capsys.readouterr().err
-    monkeypatch.setattr(module, "learn", learn)
     other = train(*options, "--seed", 1, out="stopped")
     assert "other data, options" in wrong(capsys, other)
     status, stopped = train(*options, out="stopped")
     assert status == 0
+    return stopped
+
+
+def test_interrupted_training_goes_on_to_the_same_weights(train, capsys):
+    options = ("--checkpoint-steps", 5)
+    _, expected = train(*options, out="expected")
+    stopped = resumed(train, options, capsys, module, "learn", lambda news: news.step >= 12)
     first, second = map(weights_of, (expected, stopped))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
