@@ -215,7 +215,8 @@ def test_recipes_follow_from_the_settings():
     assert recipe(negatives=kinds).negatives.kinds == kinds
     drawn = recipe(scorer="bert", negatives=("cross-pair-hard=2", "delete=1"))
     assert drawn.negatives.proportions == (2.0, 1.0)
-    assert drawn.training.loss == "bce"
+    training = drawn.training
+    assert (training.loss, training.learning_rate, training.epochs) == ("bce", 5e-5, 10)
     # the preset trains heads over vectors by RMSprop, and does not calibrate unless asked
     published = recipe(preset="bao2020", scorer="sentence")
     assert (published.training.optimiser, published.training.learning_rate) == ("rmsprop", 1e-3)
