@@ -129,9 +129,8 @@ class PrefixScorer:
             given |= {"encoder_outputs": states, "attention_mask": own, "decoder_input_ids": ids}
         else:
             given |= {"input_ids": ids, "attention_mask": torch.cat([own, mask], 1)}
-            if self._takes_positions:
-                places = torch.arange(ids.shape[1], device=ids.device)
-                given["position_ids"] = own.sum(1, keepdim=True) + places
+            if self._takes_positions:  # what fills a text up gets no new ones: there may be no more
+                given["position_ids"] = own.sum(1, keepdim=True) + mask.cumsum(1) - 1
         return self._model(**given).logits
 
     def _padded(

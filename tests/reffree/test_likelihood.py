@@ -156,16 +156,20 @@ def test_changed_folder_is_loaded_again(folders, tmp_path):
     assert LanguageModel.load(str(folder)).content_hash != second.content_hash
 
 
-def test_long_context_is_cut_at_its_end_and_counted(folders):
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_long_context_is_cut_at_its_end_and_counted(kind, folders):
     long = " ".join(CONTEXTS * 4)
-    model = LanguageModel.load(folders("llama"))
-    found = model.log_probabilities([long, CONTEXTS[1]], [TEXTS[1]] * 2)
-    assert found.is_cut.tolist() == [True, False]
-    assert model.state()["cut"] == 1
-    n_text, n_between = found.log_p.lengths[0], 7
-    kept = 128 - -(-n_text // 4) * 4 - n_between  # in steps of 128 / 32
-    (expected,) = plain_loop(folders("llama"), [(long, TEXTS[1])], most=kept)
-    np.testing.assert_allclose(found.log_p[0], expected, rtol=0, atol=ATOL)
+    model = LanguageModel.load(folders(kind))
+    # the last two have no room for as long a text as the first, beside which they are read
+    pairs = [(CONTEXTS[1], long), (long, TEXTS[1]), (long, TEXTS[2]), (CONTEXTS[1], TEXTS[1])]
+    found = model.log_probabilities(*zip(*pairs, strict=True))
+    assert found.is_cut.tolist() == [True, True, True, False]
+    assert model.state()["cut"] == 3
+    n_between = 7
+    for row in (1, 2):
+        kept = 128 - -(-found.log_p.lengths[row] // 4) * 4 - n_between  # in steps of 128 / 32
+        (expected,) = plain_loop(folders(kind), pairs[row : row + 1], most=kept)
+        np.testing.assert_allclose(found.log_p[row], expected, rtol=0, atol=ATOL)
 
 
 @pytest.mark.parametrize(("kind", "most"), [("llama", 64), ("bart", 128)])
