@@ -89,41 +89,44 @@ class Recipe:
     negatives: NegativesConfig
     training: TrainConfig
 
-    def examples_per_pair(self) -> int:
-        """About how many examples a pair gives; fewer where a negative cannot be made."""
-        n_negatives = len(self.negatives.kinds) if self.negatives.proportions is None else 1
-        return n_negatives + (n_negatives if self.negatives.is_balanced else 1)
-
-
-class PairBatches:
-    """The batches of prepared pairs for one process, the same whenever they are asked for."""
-
-    def __init__(self, pairs: PreparedPairs, recipe: Recipe, reader: Reader, ranks: Ranks) -> None:
-        self._training = pairs.examples("train", recipe.negatives)
-        self._validation = pairs.examples("validation", recipe.negatives)
-        self._reader, self._ranks, self._seed = reader, ranks, recipe.training.seed
-        self._size = recipe.training.batch_size
-        n_examples = pairs.n_pairs["train"] * recipe.examples_per_pair()
-        self.n_batches = count_batches(n_examples, size=self._size, n_ranks=ranks.size)
-
-    def training(self, epoch: int) -> Iterator[Batch]:
-        """Give those of an epoch."""
-        rng = generator_of(self._seed, "batches", epoch)
-        groups, (rank, n_ranks) = self._training.epoch(epoch), (self._ranks.rank, self._ranks.size)
-        return batches(groups, self._reader, size=self._size, rng=rng, rank=rank, n_ranks=n_ranks)
-
-    def validation(self) -> Iterator[Batch]:
-        """Give those of the validation, the same in every epoch."""
-        groups = islice(self._validation.held_out(), self._ranks.rank, None, self._ranks.size)
-        return batches(groups, self._reader, size=self._size)
-
 
 class ScorerTask:
-    """The task of `loop.run_training`: scores of pairs are to be near their labels."""
+    """The task of `loop.run_training`: scores of pairs are to be near their labels.
 
-    def __init__(self, data: PairBatches, config: TrainConfig, device: str = "cpu") -> None:
-        self.training, self.validation = data.training, data.validation
-        self._n_batches, self._config, self._where = data.n_batches, config, torch.device(device)
+    The batches of a process are the same whenever they are asked for.
+    """
+
+    def __init__(
+        self,
+        pairs: PreparedPairs,
+        recipe: Recipe,
+        reader: Reader,
+        *,
+        device: str = "cpu",
+        ranks: Ranks | None = None,
+    ) -> None:
+        self._training = pairs.examples("train", recipe.negatives)
+        self._validation = pairs.examples("validation", recipe.negatives)
+        self._config, self._reader = recipe.training, reader
+        self._where, self._ranks = torch.device(device), ranks or Ranks()
+        # fewer where a negative cannot be made
+        n_negatives = len(recipe.negatives.kinds) if recipe.negatives.proportions is None else 1
+        n_positives = n_negatives if recipe.negatives.is_balanced else 1
+        n_examples = pairs.n_pairs["train"] * (n_negatives + n_positives)
+        size, n_ranks = self._config.batch_size, self._ranks.size
+        self._n_batches = count_batches(n_examples, size=size, n_ranks=n_ranks)
+
+    def training(self, epoch: int) -> Iterator[Batch]:
+        """Give this process's part of an epoch's batches."""
+        size, seed = self._config.batch_size, self._config.seed
+        groups, rng = self._training.epoch(epoch), generator_of(seed, "batches", epoch)
+        rank, n_ranks = self._ranks.rank, self._ranks.size
+        return batches(groups, self._reader, size=size, rng=rng, rank=rank, n_ranks=n_ranks)
+
+    def validation(self) -> Iterator[Batch]:
+        """Give this process's part of the validation batches."""
+        groups = islice(self._validation.held_out(), self._ranks.rank, None, self._ranks.size)
+        return batches(groups, self._reader, size=self._config.batch_size)
 
     def optimiser(
         self, model: nn.Module
@@ -188,7 +191,7 @@ def learn(
     )
     state = run_training(
         built.model,
-        ScorerTask(PairBatches(pairs, recipe, built.reader, ranks), recipe.training, device),
+        ScorerTask(pairs, recipe, built.reader, device=device, ranks=ranks),
         recipe.training,
         folder,
         # the encoder's files may be others than when the run began
@@ -226,7 +229,7 @@ def calibrated(built: Built, recipe: Recipe, pairs: PreparedPairs, *, device: st
     where = torch.device(device)
     model = built.model.to(where).eval()
     logits, labels = [], []
-    for batch in PairBatches(pairs, recipe, built.reader, Ranks()).validation():
+    for batch in ScorerTask(pairs, recipe, built.reader).validation():
         with torch.inference_mode():  # in fp32, as scores are computed
             logits.append(model(**_sent(batch, where)).double().cpu().numpy())
         labels.append(batch.labels.double().numpy())

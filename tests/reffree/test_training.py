@@ -14,7 +14,7 @@ from reffree.loop import LossSum, run_training
 from reffree.negatives import NegativesConfig
 from reffree.training import Recipe, ScorerTask, learn
 from tests.reffree.conftest import make_pairs, model_config, train_config, write_buckets
-from tests.reffree.tiny_bert import TinyData, write_tiny_bert
+from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
 
 CONFIG = train_config(
     learning_rate=1e-3, batch_size=4, epochs=2, checkpoint_steps=2, log_steps=3, warmup_share=0.0
@@ -30,7 +30,7 @@ def tiny(tmp_path_factory):
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class KilledData(TinyData):
+class Killed(ScorerTask):
     """Stops a run in the middle of its second epoch."""
 
     def training(self, epoch):
@@ -39,14 +39,14 @@ class KilledData(TinyData):
             raise KeyboardInterrupt
 
 
-def run(tiny, folder, *, data=TinyData, config=CONFIG, fingerprint="f", **options):
-    """Train a new model; return its weights and how the run went."""
-    built = build(tiny, seed=1)
-    made = data(built.reader, **options)
+def run(tiny, folder, *, task=ScorerTask, config=CONFIG, built=None, n=12):
+    """Train a model; return its weights and how the run went."""
+    built = built or build(tiny, seed=1)
+    recipe = Recipe(model=tiny, negatives=NegativesConfig(kinds=("add",)), training=config)
+    made = task(TinyData(make_groups(n)), recipe, built.reader)
     state = run_training(
-        built.model, ScorerTask(made, config), config, folder, fingerprint=fingerprint,
-        ema_decay=config.ema_decay,
-    )  # fmt: skip
+        built.model, made, config, folder, fingerprint="f", ema_decay=config.ema_decay
+    )
     return built.model.state_dict(), state
 
 
@@ -113,7 +113,7 @@ def test_resumed_run_ends_with_the_same_weights(changes, tiny, tmp_path):
     options = {"config": replace(CONFIG, **changes)}
     whole, whole_state = run(tiny, tmp_path / "whole", **options)
     with pytest.raises(KeyboardInterrupt):
-        run(tiny, tmp_path / "killed", data=KilledData, **options)
+        run(tiny, tmp_path / "killed", task=Killed, **options)
     n_before = torch.load(tmp_path / "killed" / CHECKPOINT_FILE)["state"]["step"]
     resumed, state = run(tiny, tmp_path / "killed", **options)
     assert 6 < n_before < whole_state.step
@@ -128,13 +128,13 @@ def test_resumed_run_ends_with_the_same_weights(changes, tiny, tmp_path):
 
 def test_best_weights_win(tiny, tmp_path):
     # The labels of the validation pairs are turned round, so that training makes it worse.
-    class Contrary(TinyData):
+    class Contrary(ScorerTask):
         def validation(self):
             for batch in super().validation():
                 yield replace(batch, labels=1 - batch.labels)
 
     config = replace(CONFIG, epochs=10, patience=2, learning_rate=3e-3)
-    _, state = run(tiny, tmp_path, data=Contrary, config=config)
+    _, state = run(tiny, tmp_path, task=Contrary, config=config)
     lines = read_metrics(tmp_path)
     losses = [line["validation_loss"] for line in lines if "validation_loss" in line]
     best = losses.index(min(losses))
@@ -182,9 +182,8 @@ def test_bad_loss_names_step_and_documents(tiny, tmp_path):
     built = build(tiny)
     with torch.no_grad():
         built.model.head[-1].bias.fill_(float("nan"))
-    task = ScorerTask(TinyData(built.reader), CONFIG)
     with pytest.raises(RuntimeError, match=r"must be a number, got nan at step 0 .*documents d\d"):
-        run_training(built.model, task, CONFIG, tmp_path, fingerprint="f")
+        run(tiny, tmp_path, built=built)
 
 
 def test_damaged_checkpoint_and_no_examples_rejected(tiny, tmp_path):
@@ -194,7 +193,7 @@ def test_damaged_checkpoint_and_no_examples_rejected(tiny, tmp_path):
     with pytest.raises(ValueError, match="must be a whole checkpoint"):
         run(tiny, tmp_path)
     with pytest.raises(ValueError, match="`pairs` must have training examples, got none"):
-        run(tiny, tmp_path / "other", groups=[])
+        run(tiny, tmp_path / "other", n=0)
 
 
 @pytest.mark.parametrize(
