@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Token(NamedTuple):
 
 
 Sentence: TypeAlias = tuple[Token, ...]
+T = TypeVar("T")
 
 
 def cut_text(text: str) -> tuple[Sentence, ...]:
@@ -138,6 +139,13 @@ def draw_places(n: int, rng: np.random.Generator, *, most: int | None = None) ->
     return rng.choice(n, size=count, replace=False).tolist()
 
 
+def draw_some(fitting: Sequence[T], rng: np.random.Generator, *, else_why: str) -> list[T]:
+    """Draw which of the things that fit are edited; where there are none, that is why."""
+    if not fitting:
+        raise CannotEdit(else_why)
+    return [fitting[place] for place in draw_places(len(fitting), rng)]
+
+
 def delete_words(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Delete words at random places; one stays."""
     n = _at_least_two(count_words(text), "word")
@@ -226,11 +234,8 @@ def swap_words(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
         for place in range(n - 1)
         if place + 1 not in ends and all(t.word.isalnum() for t in tokens[place : place + 2])
     ]
-    if not fitting:
-        raise CannotEdit("no two words in a row")
     new: dict[int, Sequence[Token]] = {}
-    for k in draw_places(len(fitting), rng):
-        place = fitting[k]
+    for place in draw_some(fitting, rng, else_why="no two words in a row"):
         if place in new or place + 1 in new:
             continue
         first, second = tokens[place], tokens[place + 1]
@@ -266,12 +271,10 @@ def break_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft
     """
     n = count_words(text)
     fitting = [k for k, sentence in enumerate(text) if _n_body(sentence) >= FEWEST_BROKEN]
-    if not fitting:
-        raise CannotEdit("no sentence to break")
     edited = list(text)
-    broken = draw_places(len(fitting), rng)
+    broken = draw_some(fitting, rng, else_why="no sentence to break")
     for k in broken:
-        own = text[fitting[k]]
+        own = text[k]
         body, mark = own[: _n_body(own)], own[_n_body(own) :]
         gone = int(rng.integers(1, len(body) // 2 + 1))
         if rng.random() < 0.5:
@@ -281,7 +284,7 @@ def break_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft
             shown = word[:1].upper() + word[1:] if rng.random() < 0.5 else word
             first = Token(own[0].gap, shown, body[gone].is_kept and shown == word)
             left = (first, *body[gone + 1 :])
-        edited[fitting[k]] = (*left, *mark)
+        edited[k] = (*left, *mark)
     return Draft(tuple(edited), len(broken), n)
 
 

@@ -27,7 +27,7 @@ from reffree.edits import (
     Sentence,
     Token,
     count_words,
-    draw_places,
+    draw_some,
     foreign,
     substituted,
 )
@@ -80,12 +80,9 @@ def exchange(
         counts = Counter(token.word.casefold() for sentence in source for token in sentence)
         repeated = {word for word, count in counts.items() if count >= _TERM_REPEATS}
         choices += _choices(_terms(reference, repeated), _terms(source, repeated))
-    if not choices:
-        raise CannotEdit("nothing to exchange")
-    chosen = draw_places(len(choices), rng)
+    chosen = draw_some(choices, rng, else_why="nothing to exchange")
     new: dict[int, Sequence[Token]] = {}
-    for k in chosen:
-        span, others = choices[k]
+    for span, others in chosen:
         other = others[int(rng.integers(len(others)))]
         words = foreign(other.tokens)
         new[span.start] = [words[0]._replace(gap=span.tokens[0].gap), *words[1:]]
@@ -108,22 +105,17 @@ def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
             choices.append((place, (Token(token.gap, shown, False),)))
         elif word in ENGLISH["auxiliaries"] and follows.isalpha() and follows != "not":
             choices.append((place, (token, Token(" ", "not", False))))
-    if not choices:
-        raise CannotEdit("nothing to turn round")
-    new = dict(choices[k] for k in draw_places(len(choices), rng))
+    new = dict(draw_some(choices, rng, else_why="nothing to turn round"))
     return Draft(substituted(text, new), len(new), len(tokens))
 
 
 def fuse(text: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Let sentences end as another sentence of the source does, from the middle on."""
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
-    fitting = [k for k, sentence in enumerate(text) if len(sentence) >= FEWEST_WORDS]
-    if len(long) < 2 or not fitting:
-        raise CannotEdit("no sentences to fuse")
+    fitting = [k for k, own in enumerate(text) if len(own) >= FEWEST_WORDS and len(long) > 1]
     edited = list(text)
-    fused = draw_places(len(fitting), rng)
-    for k in fused:
-        place = fitting[k]
+    fused = draw_some(fitting, rng, else_why="no sentences to fuse")
+    for place in fused:
         own, other = text[place], long[int(rng.integers(len(long)))]
         kept = int(rng.integers(2, len(own) - 1))
         begin = int(rng.integers(1, len(other) - 1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -138,51 +138,50 @@ class LanguageModel:
         return prefix.cut(most - -(-short.ids.size // step) * step), short
 
     def _read_contexts(self, contexts: Sequence[str]) -> dict[str, _Tokens | None]:
-        """Cut distinct contexts, in the prompt, into tokens; None where that fails."""
-        distinct = list(dict.fromkeys(contexts))
-        whole = [f"{self._before}{context}{self._between}" for context in distinct]
-        read: dict[str, _Tokens | None] = {}
-        for context, encoding in zip(distinct, self._encodings(whole, distinct), strict=True):
-            if encoding is None:
-                read[context] = None
-                continue
+        """Cut contexts, in the prompt, into tokens; None where that fails."""
+
+        def prefix(encoding: Encoding, context: str) -> _Tokens:
             own = _Tokens.of(encoding, end=len(self._before) + len(context))
-            if not self._pretrained.has_encoder:  # without tokens that say it is over
-                n_special = _n_special_at_end(encoding)
-                ids = own.ids[: own.ids.size - n_special]
-                if not ids.size:  # something must be left that a text follows
-                    tokenizer = self._pretrained.tokenizer
-                    starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
-                    ids = np.array([next(start for start in starts if start is not None)])
-                own = _Tokens(ids, own.spans, max(own.n_tail - n_special, 0))
-            read[context] = own
-        return read
+            if self._pretrained.has_encoder:
+                return own
+            n_special = _n_special_at_end(encoding)  # tokens that say it is over
+            ids = own.ids[: own.ids.size - n_special]
+            if not ids.size:  # something must be left that a text follows
+                tokenizer = self._pretrained.tokenizer
+                starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
+                ids = np.array([next(start for start in starts if start is not None)])
+            return _Tokens(ids, own.spans, max(own.n_tail - n_special, 0))
+
+        return self._read(contexts, self._before, self._between, prefix)
 
     def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
-        """Cut distinct texts into tokens as they follow the prompt; None where that fails."""
-        distinct = list(dict.fromkeys(texts))
+        """Cut texts into tokens as they follow the prompt; None where that fails."""
         if self._pretrained.has_encoder:
-            encodings = self._encodings(distinct, distinct)
-            return {
-                text: None if encoding is None else _Tokens.of(encoding, end=len(text))
-                for text, encoding in zip(distinct, encodings, strict=True)
-            }
+            return self._read(texts, "", "", lambda own, text: _Tokens.of(own, end=len(text)))
         anchor = self._between or _ANCHOR
-        whole = [f"{anchor}{self._glue}{text}" for text in distinct]
-        encodings = self._encodings(whole, distinct, plain=True)
-        shift = len(anchor) + len(self._glue)
-        return {
-            text: None if encoding is None else _Tokens.after(encoding, len(anchor), shift)
-            for text, encoding in zip(distinct, encodings, strict=True)
-        }
+        before = f"{anchor}{self._glue}"
 
-    def _encodings(
-        self, whole: list[str], texts: Sequence[str], *, plain: bool = False
-    ) -> list[Encoding | None]:
-        """Cut texts in a prompt into tokens; None for one that could be part of the prompt."""
+        def follows(encoding: Encoding, _text: str) -> _Tokens:
+            return _Tokens.after(encoding, len(anchor), len(before))
+
+        return self._read(texts, before, "", follows, plain=True)
+
+    def _read(
+        self,
+        texts: Sequence[str],
+        before: str,
+        behind: str,
+        taken: Callable[[Encoding, str], _Tokens],
+        *,
+        plain: bool = False,
+    ) -> dict[str, _Tokens | None]:
+        """Cut distinct texts in a prompt; None for one that could be part of the prompt."""
+        distinct = list(dict.fromkeys(texts))
         self._tokenizer.encode_special_tokens = not self._marks
         encode = partial(self._tokenizer.encode_batch, add_special_tokens=not plain)
-        return without_marks(attempt_each(encode, whole), texts, self._marks)
+        encoded = attempt_each(encode, [f"{before}{text}{behind}" for text in distinct])
+        read = zip(distinct, without_marks(encoded, distinct, self._marks), strict=True)
+        return {text: None if own is None else taken(own, text) for text, own in read}
 
 
 class SharedModel:

@@ -221,12 +221,8 @@ class _Run:
         self.averaged: AveragedModel | None = None
         if self.ema_decay:
             self.averaged = AveragedModel(self.model, multi_avg_fn=_ema(self.ema_decay))
-        own = (self.model, self.optimiser, self.schedule, self.averaged)
-        names = ("model", "optimiser", "schedule", "averaged")
-        self.parts: dict[str, Any] = {
-            name: part for name, part in zip(names, own, strict=True) if part is not None
-        }
-        """What has a state of its own."""
+        names = ("model", "optimiser", "schedule", "averaged")  # what has a state of its own
+        self.parts = {name: part for name in names if (part := getattr(self, name)) is not None}
         self.state = self._restored()
         self.log = Log(None, 0, None)
 

@@ -133,15 +133,16 @@ def near_keys(text: str) -> list[int]:
 class _Sample:
     """Keeps what belongs to the smallest keys: which that are does not depend on the order."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    most: int  # keys
+
+    def __init__(self) -> None:
         self._entries: set[tuple[int, Any]] = set()
         self._limit = 1 << 64  # keys at or above it are out
 
     def add_entries(self, entries: Iterable[tuple[int, Any]]) -> None:
         """Add things by their keys."""
         self._entries.update(entry for entry in entries if entry[0] < self._limit)
-        if len(self._entries) > _MOST_HELD * self._most:
+        if len(self._entries) > _MOST_HELD * self.most:
             self._prune()
 
     def kept(self) -> tuple[Any, ...]:
@@ -151,16 +152,15 @@ class _Sample:
 
     def _prune(self) -> None:
         keys = sorted({key for key, _ in self._entries})
-        if len(keys) > self._most:
-            self._limit = keys[self._most]
+        if len(keys) > self.most:
+            self._limit = keys[self.most]
             self._entries = {entry for entry in self._entries if entry[0] < self._limit}
 
 
 class SourceSample(_Sample):
     """Some of the sources of many pairs, by which it is known later that they were seen."""
 
-    def __init__(self, n_documents: int = SAMPLED_DOCUMENTS) -> None:
-        super().__init__(n_documents)
+    most = SAMPLED_DOCUMENTS
 
     def add(self, named: Iterable[tuple[str, str]]) -> None:
         """Look at further sources, each with its document; keep the hashes by `text_key`."""
@@ -170,8 +170,7 @@ class SourceSample(_Sample):
 class WordSample(_Sample):
     """Collects the distinct words of texts, or as many of them as it may."""
 
-    def __init__(self, max_words: int = MAX_WORDS) -> None:
-        super().__init__(max_words)
+    most = MAX_WORDS
 
     def add(self, texts: Iterable[str]) -> None:
         """Take the words of texts; punctuation is no word."""

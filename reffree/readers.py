@@ -85,7 +85,7 @@ class PieceReader:
         self._tokenizer, self._truncation = tokenizer, truncation
         self._padding_id = padding_id
         self._frame = _frame_of(tokenizer)
-        n_special = sum(ids.size for ids, _ in self._frame[::2])
+        n_special = sum(ids.size for ids in self._frame[0][::2])
         self._room = max_pieces - n_special
         if self._room < 2:
             raise ValueError(
@@ -106,12 +106,9 @@ class PieceReader:
         for pair in zip(sources, candidates, strict=True):
             own = [pieces[text] for text in pair]
             kept = shares(own[0].size, own[1].size, self._room, self._truncation)
-            texts = iter(each[:n] for each, n in zip(own, kept, strict=True))
-            ids, types = [], []
-            for place, (special, kinds) in enumerate(self._frame):
-                part = special if place % 2 == 0 else next(texts)
-                ids.append(part)
-                types.append(kinds if place % 2 == 0 else np.full(part.size, kinds[0]))
+            (before, _, between, _, behind), types = self._frame
+            ids = [before, own[0][: kept[0]], between, own[1][: kept[1]], behind]
+            types = [np.resize(kind, part.size) for kind, part in zip(types, ids, strict=True)]
             joined = np.concatenate(ids), np.concatenate(types)
             is_cut = kept != (own[0].size, own[1].size)
             unseen = _unseen(pair, own, "no_words", failed)
@@ -130,8 +127,8 @@ class PieceReader:
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _frame_of(tokenizer: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Learn from a probe what a tokenizer puts before, between and after two texts."""
+def _frame_of(tokenizer: Tokenizer) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Learn from a probe the pieces, and types, before, in, between and after two texts."""
     probe = tokenizer.encode("a", "a")
     owner = np.array([-1 if k is None else k for k in probe.sequence_ids])
     first, second = np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
@@ -141,8 +138,7 @@ def _frame_of(tokenizer: Tokenizer) -> list[tuple[np.ndarray, np.ndarray]]:
             "not; choose a BERT-like model"
         )
     bounds = [first[0], first[-1] + 1, second[0], second[-1] + 1]
-    ids, types = (np.split(np.array(own), bounds) for own in (probe.ids, probe.type_ids))
-    return list(zip(ids, types, strict=True))
+    return np.split(np.array(probe.ids), bounds), np.split(np.array(probe.type_ids), bounds)
 
 
 class VectorReader:

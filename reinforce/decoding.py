@@ -10,8 +10,7 @@ from reinforce.documents import END, PAD, START
 from reinforce.network import TINY, Encoded, PointerGenerator
 
 _NEVER = float("-inf")
-_Summary = tuple[list[int], float]
-"""Words, and the log-probability of all of them."""
+_Summary = tuple[list[int], float]  # words, and the log-probability of all of them
 
 
 @torch.no_grad()

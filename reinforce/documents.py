@@ -20,8 +20,7 @@ from reffree.batches import cut, pools, shuffled
 from reffree.buckets import read_bucket
 from reffree.hashing import generator_of
 
-POOL_BATCHES = 32
-"""Batches that are sorted by length together."""
+POOL_BATCHES = 32  # batches that are sorted by length together
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 PAD, UNK, START, END = range(len(SPECIAL))
 

@@ -19,8 +19,7 @@ from torch.nn import functional
 
 from reinforce.documents import END, PAD, START, UNK
 
-TINY = 1e-10
-"""Probabilities are taken to be no smaller in logarithms; a copied word never is."""
+TINY = 1e-10  # probabilities are taken to be no smaller in logarithms; a copied word never is
 
 State = tuple[torch.Tensor, ...]
 """Of the decoder: hidden and cell, each (layers, n, hidden), and the context, (1, n, 2 hidden)."""
@@ -30,32 +29,24 @@ State = tuple[torch.Tensor, ...]
 class NetworkConfig:
     """Sizes of the network."""
 
-    n_words: int
-    """Vocabulary, special words included."""
-    n_dimensions: int
-    """Of the word vectors."""
-    n_hidden: int
-    """Of each direction of the encoder, and of the decoder."""
+    n_words: int  # vocabulary, special words included
+    n_dimensions: int  # of the word vectors
+    n_hidden: int  # of each direction of the encoder, and of the decoder
     n_layers: int
-    dropout: float
-    """Of word vectors and between layers; the paper names none."""
+    dropout: float  # of word vectors and between layers; the paper names none
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """Documents that have been read."""
 
-    states: torch.Tensor
-    """Of every word, (n, length, 2 hidden)."""
-    keys: torch.Tensor
-    """The same, projected once for the attention, times 2, (n, length, hidden)."""
-    is_word: torch.Tensor
-    """bool, (n, length)."""
+    states: torch.Tensor  # of every word, (n, length, 2 hidden)
+    keys: torch.Tensor  # the same, projected once for the attention, times 2, (n, length, hidden)
+    is_word: torch.Tensor  # bool, (n, length)
     words: torch.Tensor
     """Numbers for copying, beyond the vocabulary for words not in it, (n, length)."""
     start: State
-    n_extended: int
-    """Words that can be written: the vocabulary, and the others of these documents."""
+    n_extended: int  # words that can be written: the vocabulary, and the others of these documents
 
     def rows(self, chosen: torch.Tensor) -> Encoded:
         """Return some of the documents, in any order, perhaps several times."""

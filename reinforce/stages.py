@@ -32,8 +32,7 @@ from reinforce.summarisers import Summariser, SummaryBatch
 if TYPE_CHECKING:
     from sms.reward import Reward
 
-Figures = dict[str, tuple[float, float]]
-"""Sums and the number of their terms, by name."""
+Figures = dict[str, tuple[float, float]]  # sums and the number of their terms, by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +41,7 @@ class StageConfig(LoopSettings):
 
     is_decaying: bool = False
     """Whether the rate of Adam falls, in a straight line, to 0 in the last step."""
-    max_norm: float = 2.0
-    """See et al. 2017, section 5."""
+    max_norm: float = 2.0  # See et al. 2017, section 5
     validation_documents: int
     """Documents that are judged after every epoch, at most; buckets are random samples."""
 
@@ -52,19 +50,15 @@ class StageConfig(LoopSettings):
 class RewardConfig:
     """What is rewarded, and how much it counts against the likelihood."""
 
-    metric: str
-    """A column that can be a reward, as in `sms.reward.Reward`."""
+    metric: str  # a column that can be a reward, as in `sms.reward.Reward`
     encoder: str
     gamma_first: float
     """Weight of the reward in the first step (A.3), and in the last one; a straight line between
     them."""
     gamma_last: float
-    advantage: str
-    """`raw` or `unit`; see `losses.scaled`."""
-    n_drawn: int
-    """Summaries drawn of every document; see `losses.advantages_of`."""
-    kl: float = 0.0
-    """Weight of `losses.divergence` from the summariser that the stage begins with."""
+    advantage: str  # `raw` or `unit`; see `losses.scaled`
+    n_drawn: int  # summaries drawn of every document; see `losses.advantages_of`
+    kl: float = 0.0  # weight of `losses.divergence` from the summariser that the stage begins with
 
     @property
     def is_control(self) -> bool:
@@ -78,8 +72,7 @@ class LikelihoodStage:
 
     summariser: Summariser
     config: StageConfig
-    buckets: Mapping[str, Sequence[Path]]
-    """Files of prepared pairs, by side."""
+    buckets: Mapping[str, Sequence[Path]]  # files of prepared pairs, by side
     n_steps: int
     device: str
     ranks: Ranks
@@ -149,8 +142,7 @@ class MixedStage(LikelihoodStage):
 
     reward_config: RewardConfig
     reward: Reward
-    start: nn.Module | None = None
-    """The module of that summariser."""
+    start: nn.Module | None = None  # the module of that summariser
     _reward_s: float = field(init=False, default=0.0)
     _since: float = field(init=False, default_factory=time.perf_counter)
 

@@ -32,10 +32,8 @@ WEIGHTS_FILE = "weights.safetensors"
 class SummaryBatch:
     """Documents and one reference of each, as tensors."""
 
-    inputs: dict[str, Any]
-    """Arguments of the module, but for `targets`."""
-    target: torch.Tensor
-    """Words of the references, int64, (n, n_steps)."""
+    inputs: dict[str, Any]  # arguments of the module, but for `targets`
+    target: torch.Tensor  # words of the references, int64, (n, n_steps)
     documents: tuple[Document, ...]
     unknown: tuple[tuple[str, ...], ...] = ()
     """Words of each document that are not in the vocabulary."""

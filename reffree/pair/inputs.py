@@ -198,8 +198,5 @@ def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     >>> longest_first(9, 2, 7), longest_first(9, 8, 7), longest_first(2, 9, 7)
     ((5, 2), (4, 3), (2, 5))
     """
-    shorter = min(first, second)
-    longer = max(shorter, room - shorter)
-    if shorter + longer > room:
-        shorter, longer = room // 2, room // 2 + room % 2
-    return (longer, shorter) if first > second else (shorter, longer)
+    shorter = min(first, second, room // 2)
+    return (room - shorter, shorter) if first > second else (shorter, room - shorter)

@@ -69,7 +69,8 @@ def test_sample_of_sources_depends_on_the_pairs_alone():
     pairs = make_pairs(40)
     samples = []
     for order in (pairs, pairs[::-1]):
-        sample = SourceSample(n_documents=10)
+        sample = SourceSample()
+        sample.most = 10
         for pair in [*order, *order]:
             sample.add([(pair.document_id, pair.source)])
         samples.append(sample.kept())
@@ -85,7 +86,8 @@ TEXTS = st.lists(st.text(alphabet="abcd ,.", max_size=30), max_size=20)
 
 
 def sample(batches, max_words=1000):
-    words = WordSample(max_words)
+    words = WordSample()
+    words.most = max_words
     for batch in batches:
         words.add(batch)
     return words.kept()
