@@ -16,13 +16,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from reffree.models import Calibrated, ModelConfig, PairModel, make_head
-from reffree.readers import (
-    PieceReader,
-    Reader,
-    VectorReader,
-    load_tokenizer,
-    text_points,
-)
+from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
 from sms.encoders import Encoder, EncoderRuntime
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.text import Segmenter, TextRules

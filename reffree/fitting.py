@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reffree.aspects import (
-    COMPOSED_OF_HEAD,
-    KINDS_OF_HEAD,
-    comparisons_of,
-    directions_of,
-    heads_of,
-)
+from reffree.aspects import COMPOSED_OF_HEAD, KINDS_OF_HEAD, comparisons_of, directions_of, heads_of
 from reffree.evaluation import Judged, KindFigures
 from reffree.examples import Example
 from reffree.features import FeatureConfig, PairFeatures
@@ -54,7 +48,6 @@ def fit_scorer(
     examples: Sequence[Example],
     config: FeatureConfig,
     *,
-    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> tuple[LinearPairs, np.ndarray]:
@@ -63,7 +56,7 @@ def fit_scorer(
     `on_stage` is told what is being done. Raises `ValueError` if no document has a better and a
     worse candidate, or too few have.
     """
-    if not comparisons_of(examples, kinds_of_head):
+    if not comparisons_of(examples, KINDS_OF_HEAD):
         raise ValueError(
             f"nothing to compare in {len(examples)} training rows: a document needs a good "
             "candidate and a worse one, told apart by `label` or `kind`"
@@ -74,7 +67,7 @@ def fit_scorer(
     features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
     values = features.read(*texts_of(examples)).values
     on_stage("fitting")
-    model = fit_heads(examples, values, features.config, kinds_of_head)
+    model = fit_heads(examples, values, features.config)
     assert model is not None, "there is something to compare"  # noqa: S101
     return LinearPairs(model, features), values
 
@@ -83,7 +76,6 @@ def fit_heads(
     examples: Sequence[Example],
     values: np.ndarray,
     config: FeatureConfig,
-    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
     *,
     least_groups: int = 0,
     recipe: str = DEFAULT_RECIPE,
@@ -94,7 +86,7 @@ def fit_heads(
     examples, values = list(compress(examples, is_kept)), values[is_kept]
     comparisons = {
         head: own
-        for head, own in comparisons_of(examples, kinds_of_head).items()
+        for head, own in comparisons_of(examples, KINDS_OF_HEAD).items()
         if np.unique(own.groups).size >= least_groups
     }
     if not comparisons:
@@ -106,17 +98,13 @@ def fit_heads(
     return fit_linear(config, values, comparisons, directions, composed)
 
 
-def judge_heads(
-    groups: Sequence[Sequence[Example]],
-    pairs: LinearPairs,
-    kinds_of_head: Mapping[str, Sequence[str]] = KINDS_OF_HEAD,
-) -> dict[str, KindFigures]:
+def judge_heads(groups: Sequence[Sequence[Example]], pairs: LinearPairs) -> dict[str, KindFigures]:
     """Judge each head by the kinds that teach it, as `HEAD: KIND`."""
     rows = list(chain.from_iterable(groups))
     scores = pairs.score(*texts_of(rows)).scores
     by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
-        is_own = [one.kind == POSITIVE or head in heads_of(one, kinds_of_head) for one in rows]
+        is_own = [one.kind == POSITIVE or head in heads_of(one, KINDS_OF_HEAD) for one in rows]
         own_scores = np.where(is_own, scores[:, place], np.nan)
         judged = Judged.of(groups, 0, own_scores, np.zeros(len(rows), dtype=bool))
         own = judged.by_kind(has_threshold=False)

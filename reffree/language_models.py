@@ -118,9 +118,7 @@ class Remembered:
             self._disk = VectorCache(cache_folder, owner=owner, dimension=1)
 
     def values(
-        self,
-        sizes: Mapping[str, int],
-        compute: Callable[[list[str]], Mapping[str, np.ndarray]],
+        self, sizes: Mapping[str, int], compute: Callable[[list[str]], Mapping[str, np.ndarray]]
     ) -> tuple[dict[str, np.ndarray], int]:
         """Return arrays by name, of so many numbers, and how many of them were computed."""
         names = list(sizes)

@@ -26,7 +26,7 @@ def make_pairs(n, *, n_sentences=3):
 
 
 def write_buckets(folder, pairs, *, side=0, groups=None):
-    """Deal pairs, each a group of its own unless `groups` are given, into buckets of one side."""
+    """Deal pairs, each a group of its own unless `groups` are given, to a side or one each."""
     folder.mkdir()
     keys = np.array(groups or [pair.key for pair in pairs], dtype=np.uint64)
     n_characters = sum(len(pair.source) + len(pair.reference) for pair in pairs)

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reffree.evaluation import (
-    Judged,
-    calibration_error,
-    confounders,
-    partial_pearson,
-    pearson,
-)
+from reffree.evaluation import Judged, calibration_error, confounders, partial_pearson, pearson
 
 
 def judged(rows):
@@ -47,11 +41,7 @@ def test_examples_without_a_score_are_left_out():
         ("positive", 1, 1.0, 0.6),
         ("cross-pair", 1, 0.0, 0.7),
     ]
-    unseen = [
-        ("add", 0, 0.5, np.nan),
-        ("positive", 2, 1.0, np.nan),
-        ("cross-pair", 2, 0.0, 0.3),
-    ]
+    unseen = [("add", 0, 0.5, np.nan), ("positive", 2, 1.0, np.nan), ("cross-pair", 2, 0.0, 0.3)]
     assert judged(rows + unseen).by_kind() == judged(rows).by_kind()
 
 

@@ -206,6 +206,7 @@ SOURCE = f"{GOOD} Carl Dunn sang three songs. The weather was fine that day. Peo
 
 @pytest.fixture(scope="module")
 def pairs():
+    """Fit the heads of `TABLE` to mistakes that are easy to tell."""
     made = []
     for i in range(12):
         good, source = (text.replace("Bell", f"Bell{i}") for text in (GOOD, SOURCE))
@@ -216,13 +217,15 @@ def pairs():
             for kind, text in rows
         ]
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
-    return fit_scorer(made, config, kinds_of_head=TABLE)[0], made
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("reffree.fitting.KINDS_OF_HEAD", TABLE)
+        yield fit_scorer(made, config)[0], made
 
 
 def test_heads_learn_their_kinds(pairs):
     scorer, made = pairs
     groups = [made[k : k + 3] for k in range(0, len(made), 3)]
-    found = judge_heads(groups, scorer, TABLE)
+    found = judge_heads(groups, scorer)
     assert set(found) == {"one: repeat", "two: repeat", "two: swap"}
     assert {own.preferred for own in found.values()} == {1.0}
     assert {own.accuracy for own in found.values()} == {None}

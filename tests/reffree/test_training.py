@@ -56,46 +56,36 @@ def assert_same(first, second):
         assert torch.equal(first[name], second[name]), name
 
 
-def prepared(folder, *vocabulary):
+def prepared(folder):
     """Deal seven pairs to each side that a training reads."""
-    for side, name in enumerate(("train", "validation")):
-        (path,) = write_buckets(folder / name, make_pairs(7), side=side)
-        path.rename(folder / path.name)
+    write_buckets(folder, make_pairs(14), side=[0] * 7 + [1] * 7)
     return PreparedPairs(
-        folder=folder, vocabulary=vocabulary, n_rows=14, n_pairs={"train": 7, "validation": 7},
+        folder=folder, vocabulary=("word",), n_rows=14, n_pairs={"train": 7, "validation": 7},
         left_out={}, n_shared=0, has_own_split=False, source_sample=(),
     )  # fmt: skip
 
 
-def test_rate_falls_to_zero_with_the_last_step(tiny, tmp_path):
+@pytest.mark.parametrize("optimiser", ["adamw", "rmsprop"])
+def test_rate_falls_to_zero_or_stays_and_no_run_goes_on_with_other_vectors(
+    optimiser, tiny, tmp_path, monkeypatch
+):
     recipe = Recipe(
         model=tiny,
-        negatives=NegativesConfig(kinds=("cross-pair", "delete")),  # 21 examples, batches of 4
-        training=replace(CONFIG, log_steps=1),
+        negatives=NegativesConfig(kinds=("cross-pair", "add")),  # 21 examples, batches of 4
+        training=replace(CONFIG, log_steps=1, optimiser=optimiser),
     )
-    pairs = prepared(tmp_path)
+    pairs = prepared(tmp_path / "pairs")
     learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     lines = [line for line in read_metrics(tmp_path / "run") if "train_loss" in line]
-    expected = [CONFIG.learning_rate * (11 - k) / 12 for k in range(12)]
+    shares = [(11 - k) / 12 for k in range(12)] if optimiser == "adamw" else [1] * 12
+    expected = [CONFIG.learning_rate * share for share in shares]
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
-
-
-def test_run_does_not_go_on_with_other_vectors(tiny, tmp_path, monkeypatch):
-    recipe = Recipe(model=tiny, negatives=NegativesConfig(kinds=("add",)), training=CONFIG)
-    pairs = prepared(tmp_path, "word")
-    learn(recipe, pairs, tmp_path / "run", fingerprint="f")
     monkeypatch.setattr(
         "reffree.training.build",
         lambda *given, **options: replace(build(*given, **options), encoder_content="other"),
     )
     with pytest.raises(ValueError, match="other data, options"):
         learn(recipe, pairs, tmp_path / "run", fingerprint="f")
-
-
-def test_rate_of_rmsprop_stays(tiny, tmp_path):
-    run(tiny, tmp_path, config=replace(CONFIG, optimiser="rmsprop", log_steps=1))
-    lines = [line for line in read_metrics(tmp_path) if "train_loss" in line]
-    assert {line["learning_rate"] for line in lines} == {CONFIG.learning_rate}
 
 
 def test_same_seed_same_weights(tiny, tmp_path):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from reffree.buckets import BucketWriter
 from reffree.checkpoint import CHECKPOINT_FILE
 from reffree.loop import Ranks
-from reffree.pairs import Pair, as_table
+from reffree.pairs import Pair
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import learn_stage
 from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
+from tests.reffree.conftest import write_buckets
 from tests.reinforce.conftest import batch_of, make_documents, make_summariser
 
 CONFIG = StageConfig(
@@ -31,11 +31,7 @@ def write_pairs(folder, documents, sides):
         for one in documents
         for k, text in enumerate(one.references)
     ]
-    folder.mkdir()
-    writer = BucketWriter(folder, len(pairs), 1)
-    keys = np.array([pair.key for pair in pairs], dtype=np.uint64)
-    writer.add(as_table(pairs, keys), np.array(sides, dtype=np.int8))
-    writer.close()
+    write_buckets(folder, pairs, side=sides)
     return folder
 
 

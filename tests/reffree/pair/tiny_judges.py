@@ -7,6 +7,8 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
+from tests.reffree.tiny_bert import wordpiece
+
 NEWS = (
     "The committee met on Tuesday in the old town hall. It rained.\nNobody agreed on the new "
     "bridge over the river! Will the mayor ask the people again next year? The costs have risen "
@@ -33,24 +35,8 @@ _CLASSES = {"id2label": {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}}
 
 
 def _wordpiece():
-    normalizer, words_of = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    # the library's trainer chooses other pieces each time
-    texts = map(normalizer.normalize_str, _TRAINING)
-    words = sorted({word for text in texts for word, _ in words_of.pre_tokenize_str(text)})
-    letters = sorted(set("".join(words)))
-    pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
-    pieces += [word for word in words if 1 < len(word) < 10]
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    found = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    found.normalizer, found.pre_tokenizer = normalizer, words_of
-    found.add_special_tokens(special)
-    found.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
-    )
-    return found, {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    names = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return wordpiece(_TRAINING), names
 
 
 def _byte_level():
