@@ -5,9 +5,8 @@ What they are asked is in `likelihood` and `pair`. Loading runs no code that lie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -79,30 +78,41 @@ class Pretrained:
     @classmethod
     def load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
         """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub."""
-        load = partial(cls._load, path, kind, runtime=runtime, after=after)
-        return in_use((cls, kind), path, runtime, load)
 
-    @classmethod
-    def _load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
-        folder = find_folder(path, after=after)
-        machine = Machine.choose(runtime)
-        check_weights(folder)
-        tokenizer, config = load_tokenizer(folder), load_config(folder)
-        auto_class = "AutoModelForSequenceClassification"
-        if kind == GENERATOR:
-            is_pair = config.is_encoder_decoder
-            auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
-        model = load_pretrained(folder, auto_class, dtype=machine.dtype)
-        model = model.to(machine.device).eval()
-        speed_up(model)
-        limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-        most = int(min(limit for limit in (*limits, SANE_LENGTH) if limit))
-        return cls(model, tokenizer, machine, name_of(path), hash_of_model(folder), most)
+        def load() -> Pretrained:
+            folder = find_folder(path, after=after)
+            machine = Machine.choose(runtime)
+            check_weights(folder)
+            tokenizer, config = load_tokenizer(folder), load_config(folder)
+            auto_class = "AutoModelForSequenceClassification"
+            if kind == GENERATOR:
+                is_pair = config.is_encoder_decoder
+                auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
+            model = load_pretrained(folder, auto_class, dtype=machine.dtype)
+            model = model.to(machine.device).eval()
+            speed_up(model)
+            limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+            most = int(min(limit for limit in (*limits, SANE_LENGTH) if limit))
+            return cls(model, tokenizer, machine, name_of(path), hash_of_model(folder), most)
+
+        return in_use((cls, kind), path, runtime, load)
 
 
 def batches(machine: Machine) -> Batches:
     """Return what runs a model in batches that fit into the memory of its device."""
     return Batches(BATCH_TOKENS[machine.device.type])
+
+
+def padded(
+    rows: Sequence[np.ndarray], machine: Machine, *, fill: int = 0, is_left: bool = False
+) -> tuple[Any, Any]:
+    """Lay rows of tokens out as a rectangle of tensors, and say which places are theirs."""
+    width = max(row.size for row in rows)
+    values, mask = np.full((len(rows), width), fill), np.zeros((len(rows), width), dtype=np.int64)
+    for k, row in enumerate(rows):
+        place = slice(width - row.size, None) if is_left else slice(row.size)
+        values[k, place], mask[k, place] = row, 1
+    return machine.send(values), machine.send(mask)
 
 
 class Remembered:

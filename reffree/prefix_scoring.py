@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reffree.language_models import Pretrained, batches
+from reffree.language_models import Pretrained, batches, padded
 from sms.encoders import SCORE_TOLERANCE
 
 _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
@@ -76,7 +76,7 @@ class PrefixScorer:
 
     def _read_prefixes(self, prefixes: Sequence[np.ndarray]) -> _Read:
         """Read prefixes with a causal model; they end together, so that texts begin together."""
-        ids, mask = self._padded(prefixes, is_left=True)
+        ids, mask = padded(prefixes, self._machine, is_left=True)
         more: dict[str, Any] = {"logits_to_keep": 1} if self._takes_kept else {}
         if self._takes_positions:
             more["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
@@ -89,7 +89,7 @@ class PrefixScorer:
         """Read prefixes with an encoder, and the token that every text begins with."""
         from transformers.modeling_outputs import BaseModelOutput
 
-        ids, mask = self._padded(prefixes)
+        ids, mask = padded(prefixes, self._machine)
         encoder = self._model.get_encoder()
         states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         out = self._model(
@@ -105,7 +105,7 @@ class PrefixScorer:
     ) -> Iterator[np.ndarray]:
         """Score texts after the prefixes in some rows."""
         row = self._machine.send(rows)
-        labels, label_mask = self._padded(texts)
+        labels, label_mask = padded(texts, self._machine)
         log_p = read.first[row].gather(1, labels[:, :1])
         if labels.shape[1] > 1:
             rest = self._predict(read, row, labels[:, :-1], label_mask[:, :-1])
@@ -132,17 +132,6 @@ class PrefixScorer:
             if self._takes_positions:  # what fills a text up gets no new ones: there may be no more
                 given["position_ids"] = own.sum(1, keepdim=True) + mask.cumsum(1) - 1
         return self._model(**given).logits
-
-    def _padded(
-        self, rows: Sequence[np.ndarray], *, is_left: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lay rows of tokens out as a rectangle, and say which places are theirs."""
-        width = max(row.size for row in rows)
-        ids, mask = np.zeros((2, len(rows), width), dtype=np.int64)
-        for k, row in enumerate(rows):
-            place = slice(width - row.size, None) if is_left else slice(row.size)
-            ids[k, place], mask[k, place] = row, 1
-        return self._machine.send(ids), self._machine.send(mask)
 
     def _check(self) -> None:
         """Hold the pass over parts to the pass over everything, which reads a text with its end."""

@@ -12,7 +12,14 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from reffree.language_models import CLASSIFIER, GENERATOR, SANE_LENGTH, Pretrained, in_use
+from reffree.language_models import (
+    CLASSIFIER,
+    GENERATOR,
+    SANE_LENGTH,
+    Pretrained,
+    in_use,
+    padded,
+)
 from reffree.pair.inputs import Input
 from reffree.pair.settings import FOUNDATION, Answer, PairSettings
 from sms.encoders import EncoderRuntime
@@ -54,15 +61,11 @@ class Answerer:
         self, inputs: Sequence[Input], read: Callable[[torch.Tensor], torch.Tensor]
     ) -> np.ndarray:
         """Return what `read` makes of the logits of some inputs, float32, shape (n, n_values)."""
-        width = max(own.ids.size for own in inputs)
-        shape = (len(inputs), width)
-        ids = np.full(shape, self.pretrained.tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask, types = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        for row, own in enumerate(inputs):
-            at = slice(width - own.ids.size, None) if self.pads_left else slice(own.ids.size)
-            ids[row, at], mask[row, at], types[row, at] = own.ids, 1, own.types
-        send = self.pretrained.machine.send
-        return read(self.logits(send(ids), send(mask), send(types))).float().cpu().numpy()
+        machine, is_left = self.pretrained.machine, self.pads_left
+        padding = self.pretrained.tokenizer.pad_token_id or 0
+        ids, mask = padded([own.ids for own in inputs], machine, fill=padding, is_left=is_left)
+        types, _ = padded([own.types for own in inputs], machine, is_left=is_left)
+        return read(self.logits(ids, mask, types)).float().cpu().numpy()
 
 
 def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:

@@ -24,7 +24,6 @@ from reffree.naming import BOUND
 from reffree.negatives import KINDS, POSITIVES, NegativesConfig
 from reffree.scorer import LearnedScorer, load_scorer
 from reffree.scorer_folder import save_linear
-from sms.reward import Reward
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
 THREE = FeatureConfig(names=("length", "density", "order"))
@@ -81,10 +80,6 @@ def drawn(n=600, seed=0):
         weights=np.ones(n), groups=first % 50,
     )  # fmt: skip
     return values, compared
-
-
-def test_weights_are_found_again():
-    np.testing.assert_allclose(fit_weights(*drawn()), [1.5, -1.0, 0.0], atol=0.2)
 
 
 def test_weights_are_at_the_optimum():
@@ -245,22 +240,6 @@ def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path)
     assert isinstance(loaded, LearnedScorer)
     with pytest.raises(ValueError, match="no head `three` in the scorer; there are one, two"):
         load_scorer(f"{tmp_path}/s.three")
-    reward = Reward(f"reffree@{tmp_path}/s.two", device="cpu")
-    assert reward.bounds == (-BOUND, BOUND)
-    assert reward(["", made[0].candidate], sources=[SOURCE, made[0].source]) == [
-        -BOUND, pytest.approx(before[0, 1])
-    ]  # fmt: skip
-
-
-def test_contributions_of_features_and_a_constant_are_the_score():
-    scorer = load_scorer("news.fluency")
-    assert scorer.head == "fluency"
-    texts = (GOOD, f"{GOOD} {GOOD}", "Carl Bell sang.")
-    scores = scorer.score([SOURCE] * 3, texts).scores
-    parts = [scorer.linear.contributions(SOURCE, text, "fluency") for text in texts]
-    constants = [score - sum(own.values()) for score, own in zip(scores, parts, strict=True)]
-    assert constants == pytest.approx([scorer.linear.constant("fluency")] * 3, abs=1e-9)
-    assert parts[1]["repetition"] < parts[0]["repetition"]
 
 
 def test_changed_weights_are_noticed(pairs, tmp_path):
@@ -271,10 +250,3 @@ def test_changed_weights_are_noticed(pairs, tmp_path):
     path.write_text(json.dumps(settings))
     with pytest.raises(ValueError, match="must have the signature of what is in the folder"):
         load_scorer(tmp_path / "s")
-
-
-def test_scorer_of_the_package_needs_no_folder():
-    scorer = load_scorer("news")
-    assert scorer.heads == ("coherence", "consistency", "fluency", "relevance")
-    good, bad = scorer.score([SOURCE] * 2, [GOOD, "Carl Bell sang sang the weather of."]).scores
-    assert good > bad

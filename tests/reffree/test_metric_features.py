@@ -15,7 +15,6 @@ from reffree.pair.judge import PairModel
 from reffree.scorer import load_scorer
 from reffree.scorer_folder import save_linear
 from sms.explaining import explain
-from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.reffree.pair.tiny_judges import NEWS, SUMMARIES, write_classifier
 from tests.reinforce.tiny_models import write_tiny_model
@@ -149,13 +148,9 @@ def test_row_that_the_model_cannot_score_has_a_status(scorer, monkeypatch):
     assert table[f"cut@{scorer}"].to_pylist()[0] == 1.0
 
 
-def test_explained_and_a_reward(scorer):
+def test_features_that_are_metrics_are_explained(scorer):
     name = f"reffree@{scorer}.mine"
     told = explain(SUMMARIES[0], source=NEWS, metric=name)
     assert sum(part.score for part in told.parts) == pytest.approx(told.score, abs=1e-9)
     meanings = {part.feature: part.meaning for part in told.parts}
     assert meanings["pair@nli"].startswith("a pretrained classifier")
-    reward = Reward(name, device="cpu")
-    assert reward([SUMMARIES[0], ""], sources=[NEWS] * 2) == [
-        pytest.approx(told.score, abs=1e-6), -8.0
-    ]  # fmt: skip
