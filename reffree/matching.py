@@ -15,6 +15,8 @@ to pairs by expectation maximisation.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from sms.compiled import kernel
@@ -29,6 +31,8 @@ LEAST_SHARE = 1e-3
 """Of each order, so that no word is impossible though all texts it was fitted to are copies."""
 
 _STEPS = 30
+_Packed: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
+"""Words by number and offsets of sentences, sentences and offsets of texts, distinct words."""
 
 
 def best_sentences(
@@ -47,11 +51,7 @@ def best_sentences(
     >>> best_sentences(words, texts, np.array([0]), np.array([1]))
     (array([0.75]), array([1]))
     """
-    numbers, n_distinct = number(sentence_words.values)
-    return _best_sentences(
-        numbers, sentence_words.offsets, text_sentences.values, text_sentences.offsets,
-        first, second, n_distinct,
-    )  # fmt: skip
+    return _best_sentences(_packed(sentence_words, text_sentences), first, second)
 
 
 def share_linked(
@@ -68,11 +68,7 @@ def share_linked(
     >>> share_linked(words, Ragged.from_rows([[0], [1, 2]]), np.array([0]), np.array([1]))
     array([0.5])
     """
-    numbers, n_distinct = number(sentence_words.values)
-    linked, n = _count_linked(
-        numbers, sentence_words.offsets, text_sentences.values, text_sentences.offsets,
-        first, second, n_distinct,
-    )  # fmt: skip
+    linked, n = _count_linked(_packed(sentence_words, text_sentences), first, second)
     return np.divide(linked, n, out=np.full(n.size, np.nan), where=n > 0)
 
 
@@ -114,16 +110,16 @@ def fit_shares(parts: np.ndarray) -> tuple[float, ...]:
     return tuple(shares.round(4).tolist())
 
 
+def _packed(sentence_words: Ragged, text_sentences: Ragged) -> _Packed:
+    words, n_distinct = number(sentence_words.values)
+    return words, sentence_words.offsets, text_sentences.values, text_sentences.offsets, n_distinct
+
+
 @kernel()
 def _best_sentences(
-    words: np.ndarray,
-    word_offsets: np.ndarray,
-    sentences: np.ndarray,
-    text_offsets: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    n_distinct: int,
+    texts: _Packed, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    words, word_offsets, sentences, text_offsets, n_distinct = texts
     total = 0
     for text in first:
         total += text_offsets[text + 1] - text_offsets[text]
@@ -156,14 +152,9 @@ def _best_sentences(
 
 @kernel()
 def _count_linked(
-    words: np.ndarray,
-    word_offsets: np.ndarray,
-    sentences: np.ndarray,
-    text_offsets: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    n_distinct: int,
+    texts: _Packed, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    words, word_offsets, sentences, text_offsets, n_distinct = texts
     linked, n = np.zeros(first.size, np.int64), np.zeros(first.size, np.int64)
     seen = np.full(n_distinct, -1, np.int64)
     n_looks = 0

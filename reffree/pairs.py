@@ -181,15 +181,9 @@ class WordSample(_Sample):
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
     """Return pairs as a table with the columns of `PAIR_SCHEMA`."""
-    columns = {
-        "document_id": [pair.document_id for pair in pairs],
-        "number": [pair.number for pair in pairs],
-        "key": np.array([pair.key for pair in pairs], dtype=np.uint64),
-        "group": groups,
-        "source": [pair.source for pair in pairs],
-        "reference": [pair.reference for pair in pairs],
-    }
-    return pa.table(columns, schema=PAIR_SCHEMA)
+    own = [name for name in PAIR_SCHEMA.names if name != "group"]
+    columns = {name: [getattr(pair, name) for pair in pairs] for name in own}
+    return pa.table(columns | {"group": groups}, schema=PAIR_SCHEMA)
 
 
 def side_named(split: str | None) -> int:

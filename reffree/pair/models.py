@@ -182,11 +182,7 @@ def _fill(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: Path
 
 
 def _pretrained(
-    model: Any,  # noqa: ANN401
-    folder: Path,
-    path: str,
-    content: str,
-    runtime: EncoderRuntime,
+    model: torch.nn.Module, folder: Path, path: str, content: str, runtime: EncoderRuntime
 ) -> Pretrained:
     machine, tokenizer = Machine.choose(runtime), load_tokenizer(folder)
     most = min(tokenizer.model_max_length, SANE_LENGTH)

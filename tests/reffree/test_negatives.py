@@ -98,15 +98,6 @@ def test_examples_of_a_document_do_not_depend_on_the_others(examples):
     assert {example.kind for example in alone} == {POSITIVE, *OWN_KINDS}
 
 
-def test_cross_pair_is_the_reference_of_another_document(examples):
-    pairs = make_pairs(10)
-    references = {pair.document_id: pair.reference for pair in pairs}
-    for example in listed(examples(pairs, kinds=("cross-pair",))):
-        assert (example.candidate == references[example.document_id]) == (example.kind == POSITIVE)
-        assert example.candidate in references.values()
-        assert example.label == (example.kind == POSITIVE)
-
-
 def test_epoch_is_reproducible_and_differs_from_the_next(examples):
     made = examples(make_pairs(8), kinds=("add", "delete"))
     assert listed(made, epoch=1) == listed(made, epoch=1)

@@ -30,19 +30,12 @@ def known_words():
 
 def make_summariser(*, seed=0, hidden=12, summary_words=8, **sizes):
     vocabulary = known_words()
+    sizes = {"n_dimensions": hidden, "n_hidden": hidden, "n_layers": 2, "dropout": 0.0} | sizes
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = PointerGenerator(
-            NetworkConfig(
-                n_words=len(vocabulary),
-                n_dimensions=hidden,
-                n_hidden=hidden,
-                **{"n_layers": 2, "dropout": 0.0} | sizes,
-            )
-        )
-    return PointerSummariser(
-        network, vocabulary, Limits(source_words=400, summary_words=summary_words)
-    )
+        network = PointerGenerator(NetworkConfig(n_words=len(vocabulary), **sizes))
+    limits = Limits(source_words=400, summary_words=summary_words)
+    return PointerSummariser(network, vocabulary, limits)
 
 
 @pytest.fixture

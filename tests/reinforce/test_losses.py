@@ -1,11 +1,11 @@
-"""Equations 6 to 8: gradients worked out by hand, the schedule of gamma, scales of advantages."""
+"""Equation 7: a gradient worked out by hand; the schedule of gamma, scales of advantages."""
 
 import math
 
 import pytest
 import torch
 
-from reinforce.losses import gamma_at, mixed, negative_log_likelihood, scaled, self_critical
+from reinforce.losses import gamma_at, scaled, self_critical
 
 
 def test_gradient_of_self_critical_loss_by_hand():
@@ -21,15 +21,6 @@ def test_gradient_of_self_critical_loss_by_hand():
     loss.sum().backward()
     expected = [[[-0.5 * 0.5, 0.5 * 0.5], [0.5 * 0.75, -0.5 * 0.75]]]
     torch.testing.assert_close(logits.grad, torch.tensor(expected))
-
-
-def test_mixed_loss_by_hand():
-    logs = torch.tensor([[-1.0, -3.0], [-2.0, -9.0]])
-    counted = torch.tensor([[True, True], [True, False]])
-    likelihood = negative_log_likelihood(logs, counted)
-    assert likelihood.tolist() == [4.0, 2.0]
-    reinforced = self_critical(logs, counted, torch.tensor([0.5, -1.0]))
-    assert mixed(reinforced, likelihood, 0.75).tolist() == [0.75 * 2 + 1, -0.75 * 2 + 0.5]
 
 
 def test_gamma_rises_in_a_straight_line():

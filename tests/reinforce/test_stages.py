@@ -35,17 +35,6 @@ def write_pairs(folder, documents, sides):
     return folder
 
 
-@pytest.fixture
-def pairs(tmp_path):
-    return write_pairs(tmp_path / "pairs", make_documents(16), [0] * 12 + [1] * 4)
-
-
-@pytest.fixture
-def job(pairs, tmp_path):
-    make_summariser().save(tmp_path / "start")
-    return {"start": tmp_path / "start", "pairs": pairs, "fingerprint": "f"}
-
-
 class CountedReward:
     """Rewards the share of the candidate's words that are in the reference, and counts calls."""
 
@@ -200,8 +189,10 @@ def test_control_learns_from_the_likelihood_alone(summariser):
 
 
 @pytest.mark.parametrize("reward", [None, REWARD])
-def test_stopped_stage_goes_on_to_the_same_weights(reward, job, tmp_path):
-    job |= {"reward": reward}
+def test_stopped_stage_goes_on_to_the_same_weights(reward, tmp_path):
+    make_summariser().save(tmp_path / "start")
+    pairs = write_pairs(tmp_path / "pairs", make_documents(16), [0] * 12 + [1] * 4)
+    job = {"start": tmp_path / "start", "pairs": pairs, "reward": reward, "fingerprint": "f"}
     whole, whole_state = learn_stage(**job, folder=tmp_path / "whole", config=CONFIG)
 
     class Stopped(Exception):

@@ -17,11 +17,9 @@ def write_tiny_model(folder, kind, texts):
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=300, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     ids = {name: tokenizer.token_to_id(name) for name in SPECIAL}
@@ -29,13 +27,8 @@ def write_tiny_model(folder, kind, texts):
         single={"bart": "<s> $A </s>", "t5": "$A </s>", "opt": "<s> $A"}.get(kind, "$A"),
         special_tokens=[("<s>", ids["<s>"]), ("</s>", ids["</s>"])],
     )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-    ).save_pretrained(folder)
+    names = zip(("bos_token", "pad_token", "eos_token", "unk_token"), SPECIAL, strict=True)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **dict(names)).save_pretrained(folder)
     with torch.random.fork_rng():
         torch.manual_seed(7)
         model = _model(kind, ids, tokenizer.get_vocab_size())
@@ -53,20 +46,14 @@ _BART |= {"max_position_embeddings": 128, "bos_token_id": "<s>"}
 _BART |= {"decoder_start_token_id": "</s>", "forced_eos_token_id": "</s>"}
 _T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
 _GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128}
+_GPT2 |= {"bos_token_id": "<s>", "initializer_range": 0.3}
+_BERT = {"intermediate_size": 32, "is_decoder": False}
 _OPT = {"ffn_dim": 32, "word_embed_proj_dim": 16, "init_std": 0.3}
 MODELS = {
     "bart": ("BartForConditionalGeneration", "BartConfig", _BART),
     "t5": ("T5ForConditionalGeneration", "T5Config", _T5 | {"decoder_start_token_id": "<pad>"}),
-    "gpt2": (
-        "GPT2LMHeadModel",
-        "GPT2Config",
-        _GPT2 | {"bos_token_id": "<s>", "initializer_range": 0.3},
-    ),
-    "bert": (
-        "BertLMHeadModel",
-        "BertConfig",
-        _CAUSAL | {"intermediate_size": 32, "is_decoder": False},
-    ),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", _GPT2),
+    "bert": ("BertLMHeadModel", "BertConfig", _CAUSAL | _BERT),
     "opt": ("OPTForCausalLM", "OPTConfig", _CAUSAL | _OPT),
     # of which a token sees the last 8 only
     "mistral": ("MistralForCausalLM", "MistralConfig", _CAUSAL | _LLAMA | {"sliding_window": 8}),
