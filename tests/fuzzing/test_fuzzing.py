@@ -50,3 +50,21 @@ def test_corrupt_inputs_end_in_a_status_or_one_line(block, tmp_path, vectors, be
             raise
         shutil.rmtree(folder)
     assert statuses >= {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "errors"),
+    [
+        (3, "", "assay: a"),
+        (2, "", ""),
+        (2, "", "assay: a\nassay: b"),
+        (2, "", "what is wrong"),
+        (1, "", "assay: Traceback (most recent call last)"),
+        (0, "", "long " * 1_000),
+        (0, "\x1b[2J", ""),
+        (2, "", "assay: \u202egpj.exe"),
+    ],
+)
+def test_wrong_ending_is_seen(status, output, errors):
+    with pytest.raises(AssertionError):
+        check_said(status, output, errors)

@@ -20,6 +20,7 @@ from sms.words import clark2019_words, split_words
 from tests.sms.cases import cases
 
 CASES = cases("texts")
+NOTHING = [None, "", " ", "\n\t ", "\u3000\u2028", "\xa0"]
 
 TEXTS = [
     "The cat sat. The cat sat. A dog barked.",
@@ -165,6 +166,22 @@ def test_words_cut_alone_give_the_pieces_of_the_sentence(language, sentence):
 def test_sentences_by_hand(name):
     given_text, *expected = CASES["sentences"][name]
     assert as_sentences(segment(given_text)) == [expected]
+
+
+def test_text_without_anything_has_no_sentences():
+    segmented = segment("Before.", *NOTHING, "After.")
+    assert segmented.text_sentences.lengths.tolist() == [1, *[0] * len(NOTHING), 1]
+    assert segmented.sentences == ["After.", "Before."]
+    for texts in ([], [None]):
+        assert segment(*texts).sentences == []
+        assert len(segment(*texts).text_sentences) == len(texts)
+
+
+@given(st.lists(st.none() | st.sampled_from(["A cat.", "A dog. ", "No!", ""]) | sentences))
+def test_segmenting_loses_no_text(texts):
+    segmented = segment(*texts)
+    for given_text, cut in zip(texts, as_sentences(segmented), strict=True):
+        assert "".join("".join(cut).split()) == "".join((given_text or "").split())
 
 
 # Restricting, and the table of chunks
