@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -102,76 +102,150 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
         If no worker can be kept alive, or an input changed while it was being scored.
     """
     started = time.monotonic()
-    request = _Request.of(several(corpora), ScoreSettings(out=out, **settings))
-    with request.started_workers() as workers:  # they load while the inputs are read here
-        request.tell(Progress(stage="reading the inputs"))
-        inputs, wanted = find_inputs(
-            request.corpora, request.out, request.wanted, request.settings.limit
-        )
-        request = replace(request, wanted=wanted)
-        Output("--out", request.out).check_folder(*OWN_NAMES, LOCK_FILE)
+    run = _Run(several(corpora), ScoreSettings(out=out, **settings))
+    with run.started_workers():  # they load while the inputs are read here
+        run.tell(Progress(stage="reading the inputs"))
+        inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
+        Output("--out", run.out).check_folder(*OWN_NAMES, LOCK_FILE)
         with LiveRun(
-            request.out, lambda driver: request.tell(Progress(stage=f"waiting for {driver}"))
+            run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
-            return _Run(request, inputs, live, workers).close(started)
+            return run.finish(inputs, live, started)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """What is asked for, checked."""
+class _Run:
+    """What is asked for, checked; then what is left to do in a folder that is held."""
 
-    corpora: Sequence[str]
-    out: str
-    settings: ScoreSettings
-    config: ScoringConfig
-    is_neural: bool
-    """Whether a metric needs a neural model."""
-    machines: Machines
-    wanted: Wanted
-    cache_folder: str | None
-
-    @classmethod
-    def of(cls, corpora: Sequence[str], settings: ScoreSettings) -> _Request:
+    def __init__(self, corpora: Sequence[str], settings: ScoreSettings) -> None:
         """Check all that can be checked without looking at a file."""
         out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
         paths = [table["path"] for table in (settings.models or {}).values()]
         for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
             check_no_secrets(text)
         same = ("preset", "multi_reference", "language", "sentences", "source_tokens", "precision")
-        config = ScoringConfig(
+        self.corpora, self.settings = corpora, settings
+        self.config = ScoringConfig(
             metrics=tuple(settings.metrics),
             encoders=encoders,
             models=settings.models or {},
             **{name: getattr(settings, name) for name in same},
         )
-        is_neural = _is_neural(config)
-        machines = Machines.of(settings, is_neural=is_neural)
-        if config.precision == "auto" and is_neural:
-            config = replace(config, precision=machines.precision)
-        cache = settings.embedding_cache
-        return cls(
-            corpora=corpora,
-            out=absolute(out).rstrip("/"),
-            settings=settings,
-            config=config,
-            is_neural=is_neural,
-            machines=machines,
-            wanted=Wanted(
-                needed=config.input_columns,
-                columns=dict(settings.columns or {}),
-                keep=tuple(settings.keep),
-                system=settings.system or ONE_SYSTEM,
-                sentence_end=sentence_end(settings.sentences),
-            ),
-            cache_folder=None if cache is None else str(local_folder("embedding_cache", cache)),
+        self.machines = Machines.of(settings, is_neural=self.is_neural)
+        if self.config.precision == "auto" and self.is_neural:
+            self.config = replace(self.config, precision=self.machines.precision)
+        self.fields = self.config.columns
+        self.out = absolute(out).rstrip("/")
+        self.wanted = Wanted(
+            needed=self.config.input_columns,
+            columns=dict(settings.columns or {}),
+            keep=tuple(settings.keep),
+            system=settings.system or ONE_SYSTEM,
+            sentence_end=sentence_end(settings.sentences),
         )
+        cache = settings.embedding_cache
+        self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
+        self.versions = library_versions()
+        self.scorer: SummaryScorer | None = None
+        self.workers: Workers | None = None
+
+    @property
+    def is_neural(self) -> bool:
+        """Whether a metric needs a neural model."""
+        specs = (parse_spec(self.config.encoders[alias]) for alias in self.config.used_encoders)
+        return bool(self.config.model_paths) or any(not spec.kind.is_static for spec in specs)
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
         if self.settings.on_progress is not None:
             self.settings.on_progress(progress)
 
-    def configuration(self, earlier: Manifest | None) -> dict[str, Any]:
+    @contextmanager
+    def started_workers(self) -> Iterator[None]:
+        """Have the processes of this machine that will score, if any, load their scorer."""
+        machines = self.machines
+        if not (machines.is_local or machines.is_on_ray):
+            fetched_config(self.config)  # from a store, by this process alone
+            sizes = (machines.n_workers, machines.worker_threads)
+            self.workers = Workers(self._scorer_maker(), *sizes, _description)
+        try:
+            yield
+        finally:
+            self._end_workers()
+
+    def finish(self, inputs: Sequence[InputFile], live: LiveRun, started: float) -> ScoreRun:
+        """Check what is in the folder, load the scorer, make the plan, and do what is left."""
+        found, is_fresh = self._found(), self.settings.fresh
+        earlier = None if is_fresh else found
+        signatures, content = self._described()
+        check_kept(self.wanted.keep, self.fields)
+        manifest = Manifest(
+            configuration=self._configuration(earlier),
+            signatures=signatures,
+            encoders=content,
+            versions=self.versions,
+            inputs=[file.without_outline() for file in inputs],
+            shards=[],
+        )
+        live.check()
+        if found is not None and is_fresh:
+            delete_own_files(self.out)
+        base = _base_of(self.out, earlier, manifest)
+        manifest = replace(manifest, shards=self._plan(inputs, earlier, manifest), base=base)
+        history = History()
+        if earlier is not None and earlier.fingerprint == manifest.fingerprint:
+            history = read_history(self.out, manifest, earlier.result)
+        if base:  # leave out what is there; workers that load all of it are of no use
+            metrics = [name for name in self.config.metrics if name not in base["metrics"]]
+            self.config = replace(self.config, metrics=tuple(metrics))
+            self._end_workers()
+            self.scorer = None
+        before = (history.n_rows, history.n_done)
+        job = self._job(manifest)
+        try:
+            if len(history) < len(manifest.shards):
+                self._score_rest(job, manifest, history, live)
+            live.check(looks=True)
+            return close(
+                *(self.out, manifest, history, before, self.tell),
+                started=started,
+                is_strict=self.settings.strict,
+            )
+        except KeyboardInterrupt as interrupt:
+            done = committed(self.out, manifest.shards, manifest.fingerprint)
+            raise RunInterrupted(len(done), len(manifest.shards)) from interrupt
+
+    def _found(self) -> Manifest | None:
+        """Read what run is in the output folder, which may hold nothing else if there is none."""
+        found = read_manifest(self.out)
+        foreign = [name for name in Output("--out", self.out).names() if name != PROGRESS_FILE]
+        if found is None and foreign:
+            raise ValueError(
+                f"{self.out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
+                f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
+            )
+        return found
+
+    def _described(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the `_description` of the scorer, which is kept if it was made here.
+
+        Where others score, this process has no use for the encoders.
+        """
+        machines = self.machines
+        loaded = ", ".join(self.config.used_encoders) or "the metrics"
+        self.tell(Progress(stage=f"loading {loaded}"))
+        if self.workers is not None:
+            # while they load, what is needed at the end: it takes a moment, too
+            from pipelines.reports import scores_page  # noqa: F401
+
+            described: tuple[dict[str, str], dict[str, str]] = self.workers.description()
+            return described
+        if machines.ray.address is not None:
+            options = replace(machines.ray, versions=self.versions)
+            return describe_on_ray(self._scorer_maker(), _description, self.out, options)
+        self.scorer = self._scorer_maker(machines.driver_device)(machines.driver_threads)
+        return _description(self.scorer)
+
+    def _configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
         rows = ROWS_PER_SHARD
         if self.is_neural:
@@ -187,7 +261,7 @@ class _Request:
             "limit": self.settings.limit,
         }
 
-    def scorer_maker(
+    def _scorer_maker(
         self, device: str | None = None, expected: Mapping[str, str] | None = None
     ) -> Callable[..., SummaryScorer]:
         """Return what makes the scorer, in a worker if no other device is named."""
@@ -199,136 +273,30 @@ class _Request:
             expected=expected,
         )
 
-    @contextmanager
-    def started_workers(self) -> Iterator[Workers | None]:
-        """Have the processes of this machine that will score, if any, load their scorer."""
-        machines = self.machines
-        if machines.is_local or machines.is_on_ray:
-            yield None
-            return
-        fetched_config(self.config)  # from a store, by this process alone
-        sizes = (machines.n_workers, machines.worker_threads)
-        with closing(Workers(self.scorer_maker(), *sizes, _description)) as workers:
-            yield workers
-
-
-class _Run:
-    """What is left to do in a folder that is held."""
-
-    def __init__(
-        self,
-        request: _Request,
-        inputs: Sequence[InputFile],
-        live: LiveRun,
-        workers: Workers | None,
-    ) -> None:
-        """Check what is in the folder, load the scorer, and make the plan."""
-        self.request, self.live, self.workers = request, live, workers
-        self.out, self.machines = request.out, request.machines
-        self.fields = request.config.columns
-        self.versions = library_versions()
-        earlier, is_fresh = self._earlier(), request.settings.fresh
-        self.scorer, (signatures, content) = self._described()
-        check_kept(request.wanted.keep, self.fields)
-        manifest = Manifest(
-            configuration=request.configuration(None if is_fresh else earlier),
-            signatures=signatures,
-            encoders=content,
-            versions=self.versions,
-            inputs=[file.without_outline() for file in inputs],
-            shards=[],
-        )
-        live.check()
-        if earlier is not None and is_fresh:
-            delete_own_files(self.out)
-            earlier = None
-        base = _base_of(self.out, earlier, manifest)
-        shards = self._plan(inputs, earlier, manifest)
-        self.manifest = replace(manifest, shards=shards, base=base)
-        self.history = History()
-        if earlier is not None and earlier.fingerprint == manifest.fingerprint:
-            self.history = read_history(self.out, self.manifest, earlier.result)
-        if base:
-            self._compute_only(
-                name for name in request.config.metrics if name not in base["metrics"]
-            )
-
-    def _earlier(self) -> Manifest | None:
-        """Read what run is in the output folder, which may hold nothing else if there is none."""
-        earlier = read_manifest(self.out)
-        foreign = [name for name in Output("--out", self.out).names() if name != PROGRESS_FILE]
-        if earlier is None and foreign:
-            raise ValueError(
-                f"{self.out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
-                f"{', …' if len(foreign) > 3 else ''}); choose an empty or a new folder"
-            )
-        return earlier
-
-    def _described(self) -> tuple[SummaryScorer | None, tuple[dict[str, str], dict[str, str]]]:
-        """Return the `_description` of the scorer, and the scorer itself if it was made here.
-
-        Where others score, this process has no use for the encoders.
-        """
-        request, machines = self.request, self.machines
-        loaded = ", ".join(request.config.used_encoders) or "the metrics"
-        request.tell(Progress(stage=f"loading {loaded}"))
+    def _end_workers(self) -> None:
         if self.workers is not None:
-            # while they load, what is needed at the end: it takes a moment, too
-            from pipelines.reports import scores_page  # noqa: F401
-
-            return None, self.workers.description()
-        if machines.ray.address is not None:
-            options = replace(machines.ray, versions=self.versions)
-            told = describe_on_ray(request.scorer_maker(), _description, self.out, options)
-            return None, told
-        scorer = request.scorer_maker(machines.driver_device)(machines.driver_threads)
-        return scorer, _description(scorer)
+            self.workers.close()
+        self.workers = None
 
     def _plan(
         self, inputs: Sequence[InputFile], earlier: Manifest | None, manifest: Manifest
     ) -> list[Shard]:
         """Cut the inputs into shards, or take the plan of the run that goes on."""
-        limit = self.request.settings.limit
+        limit = self.settings.limit
         if earlier is not None:
             done = committed(self.out, earlier.shards, manifest.fingerprint)
             if len(done) == len(earlier.shards):
                 return knowing(earlier.shards, inputs)
         if any(file.format != "parquet" for file in inputs):
-            self.request.tell(Progress(stage="turning the inputs into Parquet"))
-            inputs = with_copies(inputs, self.out, self.request.wanted, limit)
+            self.tell(Progress(stage="turning the inputs into Parquet"))
+            inputs = with_copies(inputs, self.out, self.wanted, limit)
         if earlier is not None:
             return knowing(earlier.shards, inputs)
         rows_per_shard = manifest.configuration["rows_per_shard"]
         return knowing(plan_shards(inputs, rows_per_shard, limit), inputs)
 
-    def _compute_only(self, metrics: Iterable[str]) -> None:
-        """Leave out what is there; workers that load all of it are of no use."""
-        config = replace(self.request.config, metrics=tuple(metrics))
-        self.request = replace(self.request, config=config, is_neural=_is_neural(config))
-        if self.workers is not None:
-            self.workers.close()
-        self.scorer = self.workers = None
-
-    def close(self, started: float) -> ScoreRun:
-        """Score what is not scored yet, and close the run."""
-        manifest, history = self.manifest, self.history
-        before = (history.n_rows, history.n_done)
-        job = self._job()
-        try:
-            if len(history) < len(manifest.shards):
-                self._score_rest(job)
-            self.live.check(looks=True)
-            told, is_strict = self.request.tell, self.request.settings.strict
-            return close(
-                self.out, manifest, history, before, told, started=started, is_strict=is_strict
-            )
-        except KeyboardInterrupt as interrupt:
-            done = committed(self.out, manifest.shards, manifest.fingerprint)
-            raise RunInterrupted(len(done), len(manifest.shards)) from interrupt
-
-    def _job(self) -> Job:
+    def _job(self, manifest: Manifest) -> Job:
         """Say what is the same for every shard."""
-        request, manifest = self.request, self.manifest
         base: Mapping[int, str] = {}
         if manifest.base:
             base = committed_parts(self.out, manifest.shards, manifest.base["fingerprint"])
@@ -342,11 +310,11 @@ class _Run:
         return Job(
             out=self.out,
             fingerprint=manifest.fingerprint,
-            wanted=request.wanted,
+            wanted=self.wanted,
             base=base,
             fields=self.fields,
-            batch_rows=BATCH_ROWS_NEURAL if request.is_neural else BATCH_ROWS,
-            has_gpu=request.is_neural and self.machines.uses_gpu,
+            batch_rows=BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS,
+            has_gpu=self.is_neural and self.machines.uses_gpu,
             metadata={
                 "assay.version": manifest.versions["assay"],
                 "assay.fingerprint": manifest.fingerprint,
@@ -354,13 +322,12 @@ class _Run:
             },
         )
 
-    def _score_rest(self, job: Job) -> None:
+    def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
-        history, manifest, live, tell = self.history, self.manifest, self.live, self.request.tell
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        note = self.machines.found(is_neural=self.request.is_neural)
+        note = self.machines.found(is_neural=self.is_neural)
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
-        make_scorer = self.request.scorer_maker(expected=manifest.encoders)
+        make_scorer = self._scorer_maker(expected=manifest.encoders)
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)
         self.scorer = None  # on Ray every worker loads its own: the driver has no more use for it
@@ -377,7 +344,7 @@ class _Run:
             history.add(report)
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
-            tell(so_far)
+            self.tell(so_far)
             live.check()
             now = time.monotonic()
             if now - written >= max(WRITE_EVERY_S, WRITE_SHARE * (now - began)):
@@ -390,7 +357,7 @@ class _Run:
         write()
         live.begin(manifest.fingerprint, so_far)
         self.machines.warn_of_idle_gpus()
-        tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
+        self.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
         try:
@@ -447,8 +414,3 @@ def _make_scorer(
                 "them the same on all nodes and run the same command again"
             )
     return scorer
-
-
-def _is_neural(config: ScoringConfig) -> bool:
-    specs = (parse_spec(config.encoders[alias]) for alias in config.used_encoders)
-    return bool(config.model_paths) or any(not spec.kind.is_static for spec in specs)
