@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -217,7 +218,9 @@ class _Run:
     def _found(self) -> Manifest | None:
         """Read what run is in the output folder, which may hold nothing else if there is none."""
         found = read_manifest(self.out)
-        foreign = [name for name in Output("--out", self.out).names() if name != PROGRESS_FILE]
+        names = Output("--out", self.out).names()
+        own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\..*\.partial)?")  # this driver may write it
+        foreign = [name for name in names if not own.fullmatch(name)]
         if found is None and foreign:
             raise ValueError(
                 f"{self.out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
