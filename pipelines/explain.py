@@ -83,29 +83,14 @@ class Explainer:
         for document, found in self._rows_of(wanted).items():
             table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
+            own = by_document[document] = []
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
                 key = (document, system)
                 if key in recorded:
                     _check_same(each, key, recorded[key], self.tolerance)
-                made = ExplainedSystem(
-                    system_id=system,
-                    explanation=each,
-                    recorded=recorded.get(key),
-                    ratings=self.ratings.get(key, {}),
-                )
-                by_document.setdefault(document, []).append(made)
+                told = {"system_id": system, "explanation": each, "recorded": recorded.get(key)}
+                own.append(ExplainedSystem(**told, ratings=self.ratings.get(key, {})))
         return by_document
-
-    def write_pages(self, candidates: Iterable[_Key], folder: AnyPath) -> None:
-        """Write a page for each candidate, (document, system), called as by `explain_file`."""
-        wanted: dict[str, list[str]] = {}
-        for document, system in dict.fromkeys(candidates):
-            wanted.setdefault(document, []).append(system)
-        for document, explained in self.explain(wanted).items():
-            for each in explained:
-                name = explain_file(document, each.system_id, self.column)
-                page = render_explanations(document, [each])
-                write_whole(join(os.fspath(folder), name), page.encode("utf-8", "surrogateescape"))
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
         """Read the rows of some documents, in the order of the corpus."""
@@ -180,10 +165,18 @@ def explain_extremes(run: ScoreRun) -> None:
     rows = read_rows(run)
     rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
     for metric in run.main_columns:
-        keys = [(row["document"], row["system"]) for row in extremes(rows, metric)]
-        known = [key for key in keys if None not in key]
+        wanted: dict[str, list[str]] = {}
+        for key in dict.fromkeys(
+            (row["document"], row["system"]) for row in extremes(rows, metric)
+        ):
+            if None not in key:
+                wanted.setdefault(key[0], []).append(key[1])
         explainer = open_explainer(metric=metric, scores=run.out)
-        explainer.write_pages(known, join(run.out, EXPLAIN_FOLDER))
+        for document, explained in explainer.explain(wanted).items():
+            for each in explained:
+                name = explain_file(document, each.system_id, explainer.column)
+                page = render_explanations(document, [each]).encode("utf-8", "surrogateescape")
+                write_whole(join(run.out, EXPLAIN_FOLDER, name), page)
 
 
 def _settings_of(
@@ -205,10 +198,9 @@ def _settings_of(
         for request in whole.requests
         if own is None or request == own or (own.encoder and request.encoder == own.encoder)
     )
-    config = ScoringConfig(**{**settings, "metrics": metrics})
-    inputs = [file.path for file in manifest.inputs]
-    names = {**manifest.configuration.get("columns", {}), **(columns or {})}
-    return config, names, inputs, manifest.configuration["system"]
+    config = ScoringConfig(**settings | {"metrics": metrics})
+    names = {**manifest.configuration["columns"], **(columns or {})}
+    return config, names, [file.path for file in manifest.inputs], manifest.configuration["system"]
 
 
 def _mean_ratings(

@@ -125,9 +125,7 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
             join(out, _SCORES),
             **_scoring(config.metrics, settings),
             local=True,
-            fresh=settings.fresh,
-            device=settings.device,
-            on_progress=settings.on_progress,
+            **{name: getattr(settings, name) for name in ("fresh", "device", "on_progress")},
         )
         result = correlate(join(out, _SCORES), _correlation(rows, out, settings))
         verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
@@ -189,8 +187,7 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     asked = {column for name in settings.metrics for column in parse_metric(name, aliases).columns}
     usual = [parse_metric(name, aliases) for name in USUAL]
     added = [one.name for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
-    metrics = (*added, *settings.metrics)
-    return ScoringConfig(**_scoring(metrics, settings))
+    return ScoringConfig(**_scoring([*added, *settings.metrics], settings))
 
 
 def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
@@ -207,19 +204,15 @@ def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> Corre
     """Say how scores are compared with ratings: inside documents if they have enough systems."""
     is_ordered = level_for(len(rows), rows["document_id"].n_unique()) == "summary"
     _, of_ratings = columns_apart(settings.columns)
+    same = ("ratings", "aspects", "raters", "resamples", "seed", "on_progress")
     return CorrelateSettings(
-        ratings=settings.ratings,
         out=join(out, _REPORT),
-        aspects=settings.aspects,
-        raters=settings.raters,
         levels=["summary", "system", "global"] if is_ordered else ["global", "system", "summary"],
         coefficients=COEFFICIENTS,
-        resamples=settings.resamples,
-        seed=settings.seed,
         columns={f"{keyed.OF_RATINGS}{ours}": theirs for ours, theirs in of_ratings.items()}
         or None,
         fresh=True,
-        on_progress=settings.on_progress,
+        **{name: getattr(settings, name) for name in same},
     )
 
 
@@ -230,8 +223,7 @@ def _rows_per_s(
     config = ScoringConfig(**_scoring(metrics, settings))
     scorer = SummaryScorer(fetched_config(config), device=settings.device)
     wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
-    tables = read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS)
-    rows = pa.concat_tables(tables)
+    rows = pa.concat_tables(read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS))
     n_warm = min(WARM_ROWS, len(rows) - 1)
     scorer.score(rows[:n_warm])
     started = time.perf_counter()
@@ -240,9 +232,6 @@ def _rows_per_s(
 
 
 def _command(paths: Sequence[str], metrics: Sequence[str], settings: JudgeSettings) -> str:
-    asked = ScoreSettings(
-        out="scores",
-        columns=columns_apart(settings.columns)[0] or None,
-        **_scoring(metrics, settings),
-    )
+    columns = columns_apart(settings.columns)[0] or None
+    asked = ScoreSettings(out="scores", columns=columns, **_scoring(metrics, settings))
     return shlex.join(["assay", "score", *paths, *as_options(asked)])

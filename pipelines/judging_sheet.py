@@ -62,13 +62,8 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
         sheet.append({"item": item, **dict(zip(SIDES, shown, strict=True)), **blank})
     key_file.write(key.write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
-    return JudgingSheet(
-        sheet=sheet_file.path,
-        key=key_file.path,
-        n_rows=len(sheet),
-        n_documents=settings.n,
-        n_eligible=len(texts),
-    )
+    counts = {"n_rows": len(sheet), "n_documents": settings.n, "n_eligible": len(texts)}
+    return JudgingSheet(sheet=sheet_file.path, key=key_file.path, **counts)
 
 
 def _check_request(settings: PreferencesSettings) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,29 +33,27 @@ NAME = "reffree"
 PREFIX = f"{NAME}@"
 
 
+@dataclass
 class LearnedModel:
     """A learned scorer, and how many texts it read in part."""
 
-    def __init__(self, scorer: LearnedScorer) -> None:
-        self.scorer = scorer
-        self._n_cut = 0
+    scorer: LearnedScorer
+    n_cut: int = 0
 
     @property
     def content_hash(self) -> str:
         """Hashes of all its weights; a scorer of features has that of its own in its signature."""
-        own = self.scorer
-        return "+".join(
-            [*(own.settings["hashes"].values() or [own.signature]), own.encoder_content]
-        )
+        hashes = self.scorer.settings["hashes"].values() or [self.scorer.signature]
+        return "+".join([*hashes, self.scorer.encoder_content])
 
     def state(self) -> dict[str, int]:
         """Return how many candidates were read in part, or had a source that was."""
-        return {"cut": self._n_cut}
+        return {"cut": self.n_cut}
 
     def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
         """Score candidates against all of their sources, a column for each head."""
         scored = self.scorer.score_against_all(sources, candidates)
-        self._n_cut += int(scored.is_cut.sum())
+        self.n_cut += int(scored.is_cut.sum())
         return scored
 
 
@@ -101,7 +100,7 @@ class LearnedMetric(PairsMetric):
 
     def check_model(self, request: MetricRequest, model: LearnedModel) -> None:
         """Refuse a head that the scorer does not have."""
-        if (head := _head_of(request)) is not None:
+        if (head := _named(request)[1]) is not None:
             model.scorer.column_of(head)
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
@@ -121,7 +120,7 @@ class LearnedMetric(PairsMetric):
         )
         model: LearnedModel = batch.setting.models[request.name]
         (cut,) = self.companions_of(request)
-        chosen = model.scorer.chosen(scores, _head_of(request))
+        chosen = model.scorer.chosen(scores, _named(request)[1])
         return {request.name: chosen, cut: is_cut}, reasons
 
     def details(
@@ -129,12 +128,12 @@ class LearnedMetric(PairsMetric):
     ) -> dict[str, list[tuple[ScorePart, ...]]]:
         """Say of every row that has a score what each feature adds to it."""
         model: LearnedModel = batch.setting.models[request.name]
-        if model.scorer.linear is None:
+        if (linear := model.scorer.linear) is None:
             return {}
         pairs = CandidatePairs.of(request, batch)
         by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
-        for row, candidate, sources in _with_all_sources(pairs):
-            by_row[row] = _parts_of(model.scorer.linear, sources, candidate, _head_of(request))
+        for (row, candidate), sources in _with_all_sources(pairs).items():
+            by_row[row] = _parts_of(linear, sources, candidate, _named(request)[1])
         return {"parts": by_row}
 
     def _all_heads(
@@ -143,15 +142,15 @@ class LearnedMetric(PairsMetric):
         """Score a batch: a column for each head, which rows were cut, why a row has no score."""
         pairs = CandidatePairs.of(request, batch)
         usable = _with_all_sources(pairs)
-        rows = [row for row, *_ in usable]
+        rows = [row for row, _ in usable]
         scored = batch.setting.models[request.name].score(
-            [sources for *_, sources in usable], [candidate for _, candidate, _ in usable]
+            list(usable.values()), [candidate for _, candidate in usable]
         )
         scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
         scores[rows] = scored.scores
         is_cut = np.full(pairs.n_rows, np.nan)
         is_cut[rows] = scored.is_cut
-        folder, _ = split_head(request.name.removeprefix(PREFIX))
+        folder, _ = _named(request)
         for place, why in scored.reasons.items():
             pairs.reasons[rows[place]] = [f"{reason}@{folder}" for reason in why]
         return scores, is_cut, pairs.reasons
@@ -167,22 +166,21 @@ METRICS[NAME] = LearnedMetric(
 )
 
 
-def _head_of(request: MetricRequest) -> str | None:
-    return split_head(request.name.removeprefix(PREFIX))[1]
+def _named(request: MetricRequest) -> tuple[str, str | None]:
+    """Return the folder and the head that are asked for."""
+    return split_head(request.name.removeprefix(PREFIX))
 
 
-def _with_all_sources(pairs: CandidatePairs) -> list[tuple[int, str, list[str]]]:
-    """Return row, candidate and sources of every candidate that has words, as a scorer reads them.
+def _with_all_sources(pairs: CandidatePairs) -> dict[tuple[int, str], list[str]]:
+    """Return the sources of every row and candidate that has words, as a scorer reads them.
 
     It finds sentences itself, so the ends of given ones go.
     """
-    by_row: dict[int, tuple[str, list[str]]] = {}
-    for row, candidate, source in zip(
-        pairs.rows.tolist(), pairs.candidates, pairs.others, strict=True
-    ):
-        _, sources = by_row.setdefault(row, (candidate.replace(SENTENCE_END, " "), []))
-        sources.append(source.replace(SENTENCE_END, " "))
-    return [(row, candidate, sources) for row, (candidate, sources) in by_row.items()]
+    by_row: dict[tuple[int, str], list[str]] = {}
+    for row, *texts in zip(pairs.rows.tolist(), pairs.candidates, pairs.others, strict=True):
+        candidate, source = (text.replace(SENTENCE_END, " ") for text in texts)
+        by_row.setdefault((row, candidate), []).append(source)
+    return by_row
 
 
 def _parts_of(

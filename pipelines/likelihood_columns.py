@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipelines.candidate_pairs import CandidatePairs, Judged, PairsMetric
+from reffree.likelihood_settings import LikelihoodSettings
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
@@ -33,47 +34,11 @@ from sms.text import TextRules, split_sentences
 
 if TYPE_CHECKING:
     from reffree.likelihood import LanguageModel, TokenScores
-    from reffree.likelihood_settings import LikelihoodSettings
 
 NAME = "likelihood"
 SIDE_OF = {"source": "sources", "recall": "sources", "reference": "references"}
 PARTS = ("_p", "_r", "_f")
 """Of the columns against a reference."""
-
-
-class LikelihoodModel:
-    """A language model, and how its log-probabilities become scores."""
-
-    def __init__(self, model: LanguageModel, settings: LikelihoodSettings) -> None:
-        self.model, self.settings = model, settings
-
-    @property
-    def content_hash(self) -> str:
-        """Hash of the weights."""
-        return self.model.content_hash
-
-    def state(self) -> Mapping[str, int]:
-        """Return counts of texts."""
-        return self.model.state()
-
-    def scores(
-        self, contexts: Sequence[str], texts: Sequence[str], rules: TextRules
-    ) -> tuple[np.ndarray, TokenScores]:
-        """Return the score of each text after its context, and what it is made of."""
-        read = _as_read(texts)
-        tokens = self.model.log_probabilities(_as_read(contexts), read)
-        if self.settings.pmi:
-            known = [read[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]
-            alone = self.model.log_probabilities([""] * len(known), known)
-            less = tokens.log_p.values - alone.log_p.values
-            tokens = replace(tokens, log_p=replace(tokens.log_p, values=less))
-        scores = np.full(len(texts), np.nan)
-        for row, text in enumerate(texts):
-            sentences = None
-            if self.settings.value == "worst":
-                sentences = sentence_of_tokens(text, tokens.spans[row], rules)
-            scores[row] = self.settings.score(tokens.log_p[row], sentences)
-        return scores, tokens
 
 
 class Likelihood(PairsMetric):
@@ -83,59 +48,55 @@ class Likelihood(PairsMetric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Read model and direction; the table of an alias is checked."""
-        from reffree.likelihood_settings import LikelihoodSettings
-
-        head, model, against = _parts_of(name)
+        part, model, against = _parts_of(name)
         if not model:
             raise ValueError(
                 f"metric {name!r} must name a model: {NAME}@MODEL[:{'|'.join(SIDE_OF)}], an alias "
                 "of the tables [models.ALIAS] or a folder"
             )
-        if head != NAME and against != "reference":
+        if part and against != "reference":
             raise ValueError(
                 f"metric {name!r} must end in :reference, or be written {NAME}@{model}"
             )
         path, table = find_model(model, models)
         LikelihoodSettings.of(table)
         columns: tuple[str, ...] = (name,)
-        if head == NAME and against == "reference":
-            columns = tuple(f"{NAME}{part}@{model}:{against}" for part in PARTS)
+        if against == "reference" and not part:
+            columns = tuple(f"{NAME}{each}@{model}:{against}" for each in PARTS)
         return MetricRequest(name, self, columns, (SIDE_OF[against],), model=path, options=table)
 
     def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
         """Name the column that says which rows were read in part."""
-        head, _, rest = request.name.partition("@")
-        return (f"cut@{rest}{head.removeprefix(NAME)}",)
+        _, _, rest = request.name.partition("@")
+        return (f"cut@{rest}{_parts_of(request.name)[0]}",)
 
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LikelihoodModel:
+    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LanguageModel:
         """Load the model, or share it with a metric that has it."""
         from reffree.likelihood import LanguageModel  # brings torch, which others may not need
-        from reffree.likelihood_settings import LikelihoodSettings
 
         settings = LikelihoodSettings.of(request.options)
-        return LikelihoodModel(LanguageModel.load(path, settings, runtime=runtime), settings)
+        return LanguageModel.load(path, settings, runtime=runtime)
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Name the direction, the model and the prompt."""
-        loaded: LikelihoodModel = setting.models[request.name]
+        model: LanguageModel = setting.models[request.name]
+        settings = LikelihoodSettings.of(request.options)
         *_, against = _parts_of(request.name)
-        lead = f"|lead:{loaded.settings.lead}" if against == "recall" else ""
-        made = loaded.settings.signature(loaded.model.prompt)
-        return (f"of:{against}{lead}", loaded.model.signature, made)
+        lead = f"|lead:{settings.lead}" if against == "recall" else ""
+        return (f"of:{against}{lead}", model.signature, settings.signature(model.prompt))
 
     def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
         """Score every pair."""
-        loaded: LikelihoodModel = batch.setting.models[request.name]
         by_part, is_cut, reasons = {}, np.zeros(pairs.rows.size, dtype=bool), []
         for part, asked in _directions(request, batch, pairs).items():
-            by_part[part], tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+            by_part[part], tokens = _scored(request, batch, asked)
             is_cut |= tokens.is_cut
             for pair, reason in tokens.reasons.items():
                 where, _, why = reason.partition(":")
                 reasons.append((pair, asked.side if where == "text" else asked.side_before, why))
         if len(by_part) > 1:
             by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
-        scores = {column: by_part[_part_of(column, by_part)] for column in request.columns}
+        scores = {column: by_part[_parts_of(column)[0]] for column in request.columns}
         return Judged(scores, is_cut, reasons)
 
     def details(
@@ -144,9 +105,9 @@ class Likelihood(PairsMetric):
         """Return by row the tokens of the text with the highest score; the model remembers them."""
         pairs = CandidatePairs.of(request, batch)
         directions = _directions(request, batch, pairs)
-        asked = directions[_part_of(column, directions)]
-        loaded: LikelihoodModel = batch.setting.models[request.name]
-        scores, tokens = loaded.scores(asked.contexts, asked.texts, batch.setting.rules)
+        part = _parts_of(column)[0]
+        asked = directions["_p" if part == "_f" else part]
+        scores, tokens = _scored(request, batch, asked)
         by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
         for pair in np.argsort(scores, kind="stable").tolist():  # the highest last
             if not np.isnan(scores[pair]):  # NaN has no tokens
@@ -193,29 +154,18 @@ def _sentences(text: str, rules: TextRules) -> list[str]:
 
 
 def _parts_of(name: str) -> tuple[str, str, str]:
-    """Return the metric, the model and the direction that a name asks for."""
+    """Return the part of the score, the model and the direction that a name asks for."""
     head, _, rest = name.partition("@")
     model, _, against = rest.rpartition(":")
-    return (head, model, against) if model and against in SIDE_OF else (head, rest, "source")
+    if not model or against not in SIDE_OF:
+        model, against = rest, "source"
+    return head.removeprefix(NAME), model, against
 
 
-def _as_read(texts: Sequence[str]) -> list[str]:
-    """Write texts without the ends of given sentences."""
-    return [text.replace(SENTENCE_END, " ") for text in texts]
-
-
-def _part_of(column: str, parts: Mapping[str, object]) -> str:
-    """Return which of the parts a column is, the first of them if it does not say."""
-    first = next(iter(parts))
-    return next((part for part in parts if column.startswith(f"{NAME}{part}@")), first)
-
-
-@dataclass(frozen=True, slots=True)
-class _Direction:
+class _Direction(NamedTuple):
     """Which text of every pair follows which."""
 
-    side: str
-    """Of the text that follows."""
+    side: str  # of the text that follows
     texts: list[str]
     side_before: str
     contexts: list[str]
@@ -228,12 +178,35 @@ def _directions(
     *_, against = _parts_of(request.name)
     others = pairs.others
     if against == "recall":
-        loaded: LikelihoodModel = batch.setting.models[request.name]
-        n, rules = loaded.settings.lead, batch.setting.rules
+        n, rules = LikelihoodSettings.of(request.options).lead, batch.setting.rules
         pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
         others = ["".join(own[:n]).rstrip() for own in pieces]
     there = _Direction("candidate", pairs.candidates, pairs.side, others)
     back = _Direction(pairs.side, others, "candidate", pairs.candidates)
     if against == "reference":
         return {"_p": there, "_r": back}
-    return {"_r": back} if against == "recall" else {"_p": there}
+    return {"": back if against == "recall" else there}
+
+
+def _scored(
+    request: MetricRequest, batch: Batch, asked: _Direction
+) -> tuple[np.ndarray, TokenScores]:
+    """Return the score of each text after its context, and what it is made of."""
+    model: LanguageModel = batch.setting.models[request.name]
+    settings = LikelihoodSettings.of(request.options)
+    contexts, texts = (
+        [text.replace(SENTENCE_END, " ") for text in own] for own in (asked.contexts, asked.texts)
+    )
+    tokens = model.log_probabilities(contexts, texts)
+    if settings.pmi:
+        known = [texts[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]
+        alone = model.log_probabilities([""] * len(known), known)
+        less = tokens.log_p.values - alone.log_p.values
+        tokens = replace(tokens, log_p=replace(tokens.log_p, values=less))
+    scores = np.full(len(texts), np.nan)
+    for row, text in enumerate(asked.texts):
+        sentences = None
+        if settings.value == "worst":
+            sentences = sentence_of_tokens(text, tokens.spans[row], batch.setting.rules)
+        scores[row] = settings.score(tokens.log_p[row], sentences)
+    return scores, tokens

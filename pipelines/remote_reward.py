@@ -19,11 +19,9 @@ class RemoteReward:
     """
 
     def __init__(self, actor: Any, reward: Reward) -> None:  # noqa: ANN401  (Ray's handle)
-        self._actor = actor
-        self.bounds = reward.bounds
-        self.higher_is = reward.higher_is
+        self._actor, self.__name__ = actor, reward.__name__
+        self.bounds, self.higher_is = reward.bounds, reward.higher_is
         self.undefined = reward.undefined
-        self.__name__ = reward.__name__
 
     def __call__(self, *given: Any, **named: Any) -> list[float]:  # noqa: ANN401
         """Return the reward of each candidate; see `Reward.__call__`."""

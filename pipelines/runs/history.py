@@ -77,14 +77,10 @@ class History:
     def __init__(self) -> None:
         self._lines: dict[int, bytes] = {}  # as JSON: a tenth of what the objects need
         self.sums = ScoreSums()
-        self.errors: dict[int, str] = {}
-        """Why a shard failed, by its place in the plan."""
-        self.statuses: Counter[str] = Counter()
-        """Rows by status."""
-        self.counters: Counter[str] = Counter()
-        """What the scorers counted."""
-        self.n_rows = 0
-        """Rows that are scored."""
+        self.errors: dict[int, str] = {}  # why a shard failed, by its place in the plan
+        self.statuses: Counter[str] = Counter()  # rows by status
+        self.counters: Counter[str] = Counter()  # what the scorers counted
+        self.n_rows = 0  # that are scored
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -156,7 +156,7 @@ class LiveRun:
 
     def _take(self) -> None:
         check_no_links(self._out, LOCK_FILE)
-        other = read_progress(self._out, is_checked=False)
+        other = _sound_progress(self._out)
         if not is_url(self._out):
             folder = Path(self._out)
             self._made = [one for one in (folder, *folder.parents) if not one.exists()]
@@ -187,7 +187,7 @@ class LiveRun:
                 folder.rmdir()
 
     def _look(self) -> None:
-        now = read_progress(self._out, is_checked=False)
+        now = _sound_progress(self._out)
         if now is not None and now["run"] != self._run:
             self._loss = driver_of(now)
 
@@ -202,20 +202,18 @@ class LiveRun:
                 logger.warning("cannot write %s", self._path, exc_info=True)
 
 
-def read_progress(out: str, *, is_checked: bool = True) -> dict[str, Any] | None:
-    """Read `progress.json`; None where there is none.
-
-    A damaged one is a `ValueError`, or None unless it is checked.
-    """
+def read_progress(out: str) -> dict[str, Any] | None:
+    """Read `progress.json`; None where there is none. A damaged one is a `ValueError`."""
     remedy = "delete it: nobody but `assay status` reads it"
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         return read_sealed_json(join(out, PROGRESS_FILE), PROGRESS_FILE, remedy)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        if is_checked:
-            raise
-        return None
+    return None
+
+
+def _sound_progress(out: str) -> dict[str, Any] | None:
+    with suppress(ValueError):
+        return read_progress(out)
+    return None
 
 
 def shows_life(
@@ -224,7 +222,7 @@ def shows_life(
     """Watch `progress.json` for some seconds, and say whether its driver changes it."""
     for _ in range(round(WATCH_S / _LOOK_EVERY_S)):
         sleep(_LOOK_EVERY_S)
-        now = read_progress(out, is_checked=False)
+        now = _sound_progress(out)
         if now is not None and (now["run"], now["beat"]) != (seen["run"], seen["beat"]):
             return True
     return False
@@ -234,10 +232,8 @@ def is_running(pid: int) -> bool:
     """Say whether this machine has a process of that number."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

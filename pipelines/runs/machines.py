@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 from cluster import (
     Job,
@@ -27,9 +27,6 @@ from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
 from sms.naming import counted
-
-if TYPE_CHECKING:
-    from sms.encoders.devices import Machine
 
 logger = logging.getLogger(__name__)
 
@@ -158,21 +155,16 @@ class Machines:
     @property
     def precision(self) -> str:
         """What `auto` means here for neural encoders: the scores depend on it."""
-        if self.is_local:
-            return self._of_this_process().precision
-        return "bf16" if self.worker_device == "cuda" else "fp32"
+        return "bf16" if self.uses_gpu else "fp32"
 
     @property
     def uses_gpu(self) -> bool:
         """Whether neural encoders run on a GPU."""
-        if self.is_local:
-            return self._of_this_process().device.type == "cuda"
-        return self.worker_device == "cuda"
-
-    def _of_this_process(self) -> Machine:
+        if not self.is_local:
+            return self.worker_device == "cuda"
         from sms.encoders.devices import Machine  # brings torch
 
-        return Machine.choose(EncoderRuntime(device=self.settings.device))
+        return Machine.choose(EncoderRuntime(device=self.settings.device)).device.type == "cuda"
 
     @property
     def driver_device(self) -> str:
@@ -198,21 +190,15 @@ class Machines:
         started: Workers | None,
     ) -> None:
         """Score shards, and tell of each; `started` are worker processes that run already."""
-        work = (shards, make_scorer)
-        if self.is_local:
-            job = replace(job, threads=self.driver_threads)
-            run_local(*work, job, on_report, on_start=on_start)
-        elif self.is_on_ray:
-            options = replace(self.ray, versions=versions)
-            run_ray(*work, job, on_report, on_start=on_start, options=options)
+        run: Callable[..., object]
+        if self.is_on_ray:  # which tells a worker its threads
+            run = partial(run_ray, options=replace(self.ray, versions=versions))
+        elif self.is_local:
+            run, job = run_local, replace(job, threads=self.driver_threads)
         else:
+            run = partial(run_processes, n_workers=self.n_workers, started=started)
             job = replace(job, threads=self.worker_threads)
-            run_processes(
-                *(*work, job, on_report),
-                on_start=on_start,
-                n_workers=self.n_workers,
-                started=started,
-            )
+        run(shards, make_scorer, job, on_report, on_start=on_start)
 
 
 def may_have_gpu() -> bool:

@@ -112,17 +112,6 @@ class Manifest:
         lines = [f"{_dumped(name)}: {_dumped(value)}" for name, value in values.items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Manifest:
-        """Make a manifest from the values of a `run.json`."""
-        inputs = [InputFile(**file) for file in values["inputs"]]
-        paths = [file.path for file in inputs]
-        return cls(
-            **{name: values[name] for name in (*_DEPENDED_ON, "base", "result")},
-            inputs=inputs,
-            shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
-        )
-
 
 def library_versions() -> dict[str, str]:
     """Return the versions of this project and of the libraries that may change a score."""
@@ -155,7 +144,13 @@ def read_manifest(out: str) -> Manifest | None:
             f"{path} has format {values['format']!r}, this version of assay reads {_FORMAT}; "
             "choose another folder"
         )
-    return Manifest.from_json(values)
+    inputs = [InputFile(**file) for file in values["inputs"]]
+    paths = [file.path for file in inputs]
+    return Manifest(
+        **{name: values[name] for name in (*_DEPENDED_ON, "base", "result")},
+        inputs=inputs,
+        shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
+    )
 
 
 def differences(old: Manifest, new: Manifest) -> list[str]:

@@ -90,16 +90,13 @@ def show_progress(
         with _bar(stream) as show:
             yield show
         return
-    pace = Pace(clock)
-    latest: Progress | None = None
-    written: Progress | None = None
-    written_at = clock()
+    pace, written_at = Pace(clock), clock()
+    latest = written = Progress(stage="")
 
     def write(progress: Progress) -> None:
         nonlocal written, written_at
-        if written is None and progress.note:
-            stream.write(f"{progress.note}\n")
-        stream.write(f"{describe(progress, pace)}\n")
+        note = f"{progress.note}\n" if progress.note and not written.n_rows else ""
+        stream.write(f"{note}{describe(progress, pace)}\n")
         stream.flush()
         written, written_at = progress, clock()
 
@@ -107,12 +104,12 @@ def show_progress(
         nonlocal latest
         if progress.n_rows:
             pace.update(progress)
-            if latest is not None and clock() - written_at >= LINE_EVERY_S:
+            if latest.n_rows and clock() - written_at >= LINE_EVERY_S:
                 write(progress)
             latest = progress
 
     yield show_line
-    if latest is not None and latest != written:
+    if latest != written:
         write(latest)
 
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.merging import is_large, merge_parts
 from cluster.parts import SCORES_FOLDER
+from cluster.schema import IDS
 from cluster.scores_files import committed_parts, is_merged
-from cluster.store import base_name, delete_file, join, read_whole, write_whole
+from cluster.store import (
+    base_name,
+    delete_file,
+    join,
+    open_input,
+    read_whole,
+    reads_again,
+    write_whole,
+)
+from cluster.worker import one_line
 from pipelines.runs.corpus import check_unchanged
-from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.history import History
 from pipelines.runs.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
 from pipelines.runs.progress import Progress
@@ -25,6 +38,11 @@ from sms.naming import ABOUT_ROWS, is_precision_or_recall
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+N_HASH_FILES = 128
+"""Of the hashes of keys; each must fit in memory: a billion keys are 125 MB in each."""
+_HASH_READERS = 8
+"""So many scores files' keys are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,3 +213,52 @@ def _succeed(
     lines = "".join(f"{SCORES_FOLDER}/{name}\n" for name in names)
     write_whole(join(out, SUCCESS_FILE), lines.encode())
     delete_other_files(out, fingerprint, names)
+
+
+def count_duplicate_keys(parts: Sequence[str]) -> int:
+    """Count the pairs of document_id and system_id that more than one row has.
+
+    Rows without one of the ids have no key. Two keys are the same if 128 bits of hashes are. Takes
+    16 bytes a row of the folder for temporary files, and memory that does not grow: hashes are
+    dealt out by the first one, so that equal keys meet in one file, which is small enough to sort.
+    """
+    n_repeated = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(N_HASH_FILES)]
+        pool = stack.enter_context(ThreadPoolExecutor(_HASH_READERS))
+        for first in range(0, len(parts), _HASH_READERS):
+            for hashes in pool.map(_hashes, parts[first : first + _HASH_READERS]):
+                places = hashes[:, 0] % N_HASH_FILES
+                for place in np.unique(places):
+                    files[place].write(hashes[places == place].tobytes())
+        for file in files:
+            file.seek(0)
+            pairs = np.frombuffer(file.read(), np.uint64).reshape(-1, 2)
+            n_repeated += int((np.unique(pairs, axis=0, return_counts=True)[1] > 1).sum())
+    return n_repeated
+
+
+def _hashes(part: str) -> np.ndarray:
+    try:
+        return _read_hashes(part)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError(
+            f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
+            "scored again"
+        ) from error
+
+
+@reads_again
+def _read_hashes(part: str) -> np.ndarray:
+    """Hash the keys of a file: uint64, shape (n, 2)."""
+    import polars as pl
+
+    hashes = [np.empty((0, 2), np.uint64)]
+    with open_input(part) as stream:
+        file = pq.ParquetFile(stream)
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=list(IDS))
+            table.validate(full=True)  # polars panics at text that is none, in metadata, too
+            keys = pl.DataFrame({name: pl.from_arrow(table[name]) for name in IDS}).drop_nulls()
+            hashes.append(np.stack([keys.hash_rows(seed).to_numpy() for seed in (1, 2)], axis=1))
+    return np.concatenate(hashes)

@@ -15,9 +15,8 @@ from cluster import run_local
 from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
-from pipelines.runs.duplicate_keys import count_duplicate_keys
 from pipelines.runs.manifest import read_manifest
-from pipelines.runs.score_run import RunInterrupted
+from pipelines.runs.score_run import RunInterrupted, count_duplicate_keys
 from pipelines.score import score_corpus
 from pipelines.summary import summary_text
 from sms.scoring import SummaryScorer, score_texts
