@@ -237,11 +237,9 @@ def _check_same(
 def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     """Keep the rows of some systems; the same row twice is one."""
     known = dict.fromkeys(rows[SYSTEM_ID].drop_null().to_pylist())
-    for system in systems:
-        if system not in known:
-            raise ValueError(
-                f"document {document!r} has no system {system!r}; {nearest(system, known)}"
-            )
+    if unknown := [system for system in systems if system not in known]:
+        told = nearest(unknown[0], known)
+        raise ValueError(f"document {document!r} has no system {unknown[0]!r}; {told}")
     first: dict[str, tuple[int, dict[str, Any]]] = {}
     for k, row in enumerate(rows.to_pylist()):
         system = row[SYSTEM_ID]

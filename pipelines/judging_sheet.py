@@ -54,11 +54,11 @@ def make_sheet(settings: PreferencesSettings) -> JudgingSheet:
             f"{keyed.listed(list(settings.systems))} have a text, got {settings.n}"
         )
     key = _key(list(texts), settings)
+    blank = dict.fromkeys(("judge", *settings.criteria, "comment"))
     sheet = []
     for item, document, system_a, system_b, left in key.sort("item").iter_rows():
         right = system_b if left == system_a else system_a
-        shown = texts[document][left], texts[document][right]
-        blank = dict.fromkeys(("judge", *settings.criteria, "comment"))
+        shown = (texts[document][system] for system in (left, right))
         sheet.append({"item": item, **dict(zip(SIDES, shown, strict=True)), **blank})
     key_file.write(key.write_csv().encode())
     sheet_file.write(pl.DataFrame(sheet).write_csv().encode())
@@ -96,12 +96,11 @@ def _texts_by_document(settings: PreferencesSettings) -> dict[str, dict[str, str
             f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
         )
     frame = keyed.collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
-    for system in systems:
-        if system not in frame["system_id"]:
-            raise ValueError(
-                f"`systems` must be in {where}, got `{system}`; there are "
-                f"{keyed.listed(frame['system_id'].drop_nulls().unique().sort().to_list())}"
-            )
+    known = frame["system_id"].drop_nulls().unique().sort().to_list()
+    if unknown := [system for system in systems if system not in known]:
+        raise ValueError(
+            f"`systems` must be in {where}, got `{unknown[0]}`; there are {keyed.listed(known)}"
+        )
     frame = frame.filter(
         pl.col("system_id").is_in(list(systems)),
         pl.col("document_id").is_not_null(),

@@ -107,10 +107,8 @@ def _read_at_all(
         raise ValueError(f"`limit` must be at least 1, got {limit}")
     read: list[InputFile] = []
     for file in files:
-        if file.outline is not None:
-            n_rows = file.outline.n_rows
-        else:
-            n_rows = sum(table.num_rows for table in read_files([file], wanted, limit=limit))
+        rows = () if file.outline else read_files([file], wanted, limit=limit)
+        n_rows = file.outline.n_rows if file.outline else sum(map(len, rows))
         read += [file] if n_rows else []
         limit -= n_rows
         if limit <= 0:

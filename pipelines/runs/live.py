@@ -4,10 +4,8 @@ Two drivers in one folder would do the work twice, and `--fresh` deletes what th
 On this machine a file lock, which ends with its process, keeps them apart. Drivers on other
 machines see each other by `progress.json`: while a run goes on it changes every few seconds, and
 only the clock of the one who watches counts. A driver that finds another one's id in it stops. The
-scores do not depend on any of this: a shard's file is the same whoever writes it.
-
-The file is gone when the run has ended and `run.json` says the rest. One that is left behind tells
-of a driver that died. `assay status` reads it.
+scores do not depend on any of this: a shard's file is the same whoever writes it. A `progress.json`
+that is left behind, for `assay status` to read, tells of a driver that died.
 """
 
 from __future__ import annotations

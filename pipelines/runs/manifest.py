@@ -34,20 +34,9 @@ PAGE_FILE = "scores.html"
 EXPLAIN_FOLDER = "explain"
 """Beside `scores.html` or a report: pages of single scores, which it links to."""
 LIBRARIES = (
-    "numpy",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "sentencex",
-    "regex",
-    "nltk",
-    "rouge-score",
-    "sacrebleu",
-    "sentence-transformers",
-    "tensorflow",
-    "rjieba",
-    "SudachiPy",
-    "sudachidict-small",
+    *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk", "rouge-score"),
+    *("sacrebleu", "sentence-transformers", "tensorflow"),
+    *("rjieba", "SudachiPy", "sudachidict-small"),
 )
 """Distributions whose version may change a score."""
 

@@ -14,7 +14,7 @@ from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import SummaryScorer
-from tests.pipelines.test_score_corpus import files_of, table_of
+from tests.pipelines.test_score_corpus import files_of, table_of, write_rows
 
 ALL = ["rougeL", "wms@tiny", "length", "novelty", "cosine@tiny:source"]
 """Asked for at once; some of them are there before."""
@@ -154,17 +154,9 @@ def test_what_has_changed_is_refused_with_more_metrics_too(score, tmp_path, corp
 # Ids, system, kept columns
 
 
-def write(path, *rows):
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def test_ids_are_optional(tmp_path):
     """By the command, over two files: the number of the row in both, and one system."""
-    paths = [write(tmp_path / f"{name}.jsonl", *ROWS[:2]) for name in "ab"]
+    paths = [write_rows(tmp_path / f"{name}.jsonl", ROWS[:2]) for name in "ab"]
     out = tmp_path / "out"
     command = ["score", *paths, "--out", out, "--metrics", "length", "--system", "mine", "--local"]
     assert run([*map(str, command)]) == 0
@@ -190,7 +182,7 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
     rows = [{"candidate": "text", "year": 2000 + i, "x": "a", "keep:x": "é" * i} for i in range(3)]
     out = tmp_path / "out"
     settings = {"metrics": ["length"], "local": True, "rows_per_shard": 2, "keep": keep}
-    run = score_corpus(write(tmp_path / f"corpus.{format}", *rows), out, **settings)
+    run = score_corpus(write_rows(tmp_path / f"corpus.{format}", rows), out, **settings)
     names = [*rows[0]] if keep == ["all"] else keep
     kept = table_of(out).select(names)
     assert table_of(out).column_names[-len(names) :] == names
@@ -209,7 +201,7 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
     ],
 )
 def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
-    path, out = write(tmp_path / "corpus.jsonl", *rows), tmp_path / "out"
+    path, out = write_rows(tmp_path / "corpus.jsonl", rows), tmp_path / "out"
     with pytest.raises(ValueError, match=message):
         score_corpus(path, out, metrics=["length"], keep=keep)
     assert not out.exists()
@@ -221,7 +213,7 @@ def test_kept_column_of_two_types_rejected(tmp_path, other, year):
     topics = pa.array(["north"]).dictionary_encode()
     table = pa.table({"candidate": ["a"], "year": [2000], "topic": topics})
     pq.write_table(table, tmp_path / "a.parquet")
-    write(tmp_path / f"b.{other}", {"candidate": "a", "year": year, "topic": "south"})
+    write_rows(tmp_path / f"b.{other}", [{"candidate": "a", "year": year, "topic": "south"}])
     out, options = tmp_path.with_suffix(".out"), {"metrics": ["length"], "local": True}
     with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
         score_corpus(tmp_path, out, keep=["year"], **options)

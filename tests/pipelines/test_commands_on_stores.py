@@ -94,16 +94,6 @@ ENCODERS = [
 NO_FILES = {"status", "metrics", "encoders"}  # `status` has tests on stores of its own
 
 
-def pairs():
-    for i in range(N_PAIRS):
-        first, second = NOUNS[i % 8], VERBS[i % 7]
-        yield {
-            "document_id": f"d{i}",
-            "source": f"The {first} {second} by house {i}. Nobody saw the {first} go {i} times.",
-            "reference": f"Some {first} {second} at {i}. All was quiet.",
-        }
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """What the commands read."""
@@ -112,8 +102,13 @@ def files(tmp_path_factory):
     assert run(["example", "--out", str(folder)]) == 0
     os.rename(folder / "quality_ladder.jsonl", folder / "in" / "corpus.jsonl")
     os.rename(folder / "written_quality.csv", folder / "ratings.csv")
-    lines = "".join(f"{json.dumps(pair)}\n" for pair in pairs())
-    (folder / "pairs.jsonl").write_text(lines, encoding="utf-8")
+    told = [f"{NOUNS[i % 8]} {VERBS[i % 7]} by house {i}." for i in range(N_PAIRS)]
+    pairs = {
+        "document_id": [f"d{i}" for i in range(N_PAIRS)],
+        "source": [f"The {each} Nobody saw it {i} times." for i, each in enumerate(told)],
+        "reference": [f"Some {each} All was quiet." for each in told],
+    }
+    pl.DataFrame(pairs).write_ndjson(folder / "pairs.jsonl")
     judged = [
         {"document_id": f"d{i}", "system_a": "a", "system_b": "b", "winner": "ab"[i % 3 == 0]}
         for i in range(9)
@@ -217,9 +212,8 @@ def test_command_that_needs_a_folder_says_so_before_it_begins(places, name, caps
         monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
     assert run(words_of(FOLDERS_ONLY[name], places["s3"], "new")) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        r"assay: `[a-z_-]+` must be a folder, got s3://.*; name one on a disk.*", line
-    )
+    said = r"assay: `[a-z_-]+` must be a folder, got s3://.*; name one on a disk.*"
+    assert re.fullmatch(said, line)
 
 
 @pytest.mark.parametrize("text", ENCODERS)
@@ -232,7 +226,7 @@ def test_encoder_of_a_training_on_a_store_is_refused_before_it_begins(places, te
 
 @pytest.mark.parametrize("name", [*COMMANDS, *FOLDERS_ONLY])
 def test_place_that_is_not_known_is_refused_in_one_line(places, name, capsys):
-    text = COMMANDS[name][0] if name in COMMANDS else FOLDERS_ONLY[name]
+    text = FOLDERS_ONLY.get(name) or COMMANDS[name][0]
     words = words_of(text, places["file"], "new")
     words = [re.sub(r"^file://.*/(?=new)", "ftp://host/", word) for word in words]
     assert run(words) == 2
@@ -242,11 +236,8 @@ def test_place_that_is_not_known_is_refused_in_one_line(places, name, capsys):
 
 
 def test_table_names_every_command():
-    tried = {
-        text.split()[0]
-        for text in [*(text for text, _ in COMMANDS.values()), *FOLDERS_ONLY.values()]
-    }
-    assert tried | NO_FILES == set(app.commands)
+    texts = [*(text for text, _ in COMMANDS.values()), *FOLDERS_ONLY.values()]
+    assert {text.split()[0] for text in texts} | NO_FILES == set(app.commands)
 
 
 @pytest.mark.usefixtures("without_charts")

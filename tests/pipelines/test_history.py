@@ -6,8 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,18 +13,16 @@ from hypothesis import strategies as st
 from pipelines.runs import history as module
 from pipelines.runs.history import ScoreSums, read_history
 from pipelines.runs.manifest import read_manifest, write_manifest
-from pipelines.score import score_corpus
+from tests.pipelines.test_score_corpus import rows_of, write_rows
+from tests.pipelines.test_score_corpus import score as corpus_scored
 
 
 @pytest.fixture
 def score(tmp_path):
     """Score five shards of two rows, one with a status."""
-    texts = [f"some{' words' * i}" for i in range(9)]
-    ids = {"document_id": [f"d{i}" for i in range(10)], "system_id": ["a", "b"] * 5}
-    path = tmp_path / "corpus.parquet"
-    pq.write_table(pa.table({**ids, "candidate": [*texts, None]}), path, row_group_size=2)
-    options = {"metrics": ["length"], "local": True, "workers": 1, "rows_per_shard": 2}
-    return lambda: score_corpus(path, tmp_path / "out", **options)
+    rows = [*rows_of(9), {"document_id": "d9", "system_id": "s1"}]
+    path = write_rows(tmp_path / "corpus.parquet", rows)
+    return lambda: corpus_scored(path, tmp_path / "out", metrics=["length"])
 
 
 # shards whose scores files are lost, shards that `run.json` tells of; scores files that are read
@@ -48,10 +44,9 @@ def test_scores_are_read_only_where_nothing_else_tells(
     part = {i: f"{run.scores}/part-00000{i}-{manifest.fingerprint[:12]}.parquet" for i in ALL}
     sums = ScoreSums()
     for i in told:
-        for system, by_column in real(part[i])[0].sums.items():
-            sums.add(
-                system, "length", real(part[i])[0].counts[system]["length"], by_column.values()
-            )
+        (report,) = real(part[i])
+        for system, by_column in report.sums.items():
+            sums.add(system, "length", report.counts[system]["length"], by_column.values())
     records = [record for record in manifest.result["shards"] if record["index"] in told]
     write_manifest(run.out, replace(manifest, result={"shards": records, "sums": sums.totals}))
     for i in lost:

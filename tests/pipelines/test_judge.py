@@ -29,9 +29,8 @@ def ratings(tmp_path):
     """Ratings of half of the documents."""
     rated = pl.read_csv(RATED)
     some = rated["document_id"].unique().sort()[::2].to_list()
-    path = tmp_path / "ratings.csv"
-    rated.filter(pl.col("document_id").is_in(some)).write_csv(path)
-    return path
+    rated.filter(pl.col("document_id").is_in(some)).write_csv(tmp_path / "ratings.csv")
+    return tmp_path / "ratings.csv"
 
 
 def test_what_is_left_out_of_ratings_is_said(quick, ratings, capsys):
@@ -51,21 +50,17 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
 ):
     out = tmp_path / "judged"
     words = ["judge", str(LADDER), "--ratings", str(ratings), "--out", str(out), "--quiet"]
-    assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0
+    words += ["--resamples", "200", "--metrics", "compression"]
+    assert run(words) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [json.loads(line) for line in LADDER.read_text().splitlines()]
     metrics = ["length", "density", "rouge1_f", "rougeL_f", "rouge2_p:source", "compression"]
     scores = tmp_path / "scores.parquet"
-    pl.DataFrame(assay.score(rows, metrics=metrics)).drop(
-        "source", "candidate", "references", "status"
-    ).write_parquet(scores)
-    expected = assay.correlate(
-        scores,
-        ratings=ratings,
-        levels=["summary", "system", "global"],
-        coefficients=["spearman", "pearson", "kendall_b"],
-        resamples=200,
-    )
+    table = pl.DataFrame(assay.score(rows, metrics=metrics))
+    table.drop("source", "candidate", "references", "status").write_parquet(scores)
+    how = {"levels": ["summary", "system", "global"], "resamples": 200}
+    coefficients = ["spearman", "pearson", "kendall_b"]
+    expected = assay.correlate(scores, ratings=ratings, coefficients=coefficients, **how)
     found = pl.read_parquet(out / "report" / "correlations.parquet")
     assert found.equals(expected.correlations)
     verdict = verdict_of(expected, "summary", "spearman")
@@ -78,10 +73,9 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     (best,) = [each.metric.removesuffix("_f") for each in verdict.aspects]
     assert lines[6].startswith("Whole corpus: 70 rows at ")
     assert f"({best}, measured just now)" in lines[6]
-    assert shlex.split(lines[-1]) == [
-        *("assay", "score", str(LADDER), "--out", "scores", "--metrics", best)
-    ]
-    assert run([*words, "--resamples", "200", "--metrics", "compression"]) == 0  # goes on
+    command = ["assay", "score", str(LADDER), "--out", "scores", "--metrics", best]
+    assert shlex.split(lines[-1]) == command
+    assert run(words) == 0  # goes on
 
 
 def test_rows_and_ratings_in_memory_are_judged_like_files_whatever_their_names(quick, ratings):

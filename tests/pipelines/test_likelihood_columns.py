@@ -119,9 +119,8 @@ def test_directions_of_one_model_share_it_and_its_counts(folder):
     scorer = SummaryScorer(ScoringConfig(metrics=names, models={"lm": str(folder)}))
     assert len({id(model) for model in scorer._models.values()}) == 1
     scorer.score(to_rows(CANDIDATES, sources=SOURCES))
-    assert scorer.counters() == {
-        "likelihood@lm.texts": 4, "likelihood@lm.computed": 4, "likelihood@lm.cut": 0,
-    }  # fmt: skip
+    counts = {"texts": 4, "computed": 4, "cut": 0}
+    assert scorer.counters() == {f"likelihood@lm.{name}": n for name, n in counts.items()}
     assert set(scorer.content) == set(names)
 
 
@@ -137,20 +136,14 @@ def test_rows_that_cannot_be_scored_have_a_status(folder):
     candidates, sources, statuses = zip(*rows, strict=True)
     table = table_of(folder, "likelihood@lm", candidates, sources=sources)
     assert table["status"].to_pylist() == list(statuses)
-    assert [score is None for score in table["likelihood@lm"].to_pylist()] == [
-        reason is not None for reason in statuses
-    ]
+    has_none = [score is None for score in table["likelihood@lm"].to_pylist()]
+    assert has_none == [reason is not None for reason in statuses]
     assert table["cut@lm"].to_pylist() == [0.0, None, None, None, None, 1.0]
 
 
 def write_corpus(path, sources=SOURCES):
-    frame = pl.DataFrame(
-        {
-            "document_id": ["d0", "d1"], "system_id": ["a", "a"], "candidate": CANDIDATES,
-            "source": sources, "references": REFERENCES,
-        }
-    )  # fmt: skip
-    frame.write_parquet(path)
+    ids = {"document_id": ["d0", "d1"], "system_id": ["a", "a"]}
+    pl.DataFrame({**ids, "candidate": CANDIDATES, "source": sources}).write_parquet(path)
     return path
 
 
@@ -203,9 +196,8 @@ def test_score_is_explained_by_its_tokens(folder, tmp_path):
     explainer = open_explainer(metric=name, scores=tmp_path / "out")
     (explained,) = explainer.explain({"d0": ["a"]})["d0"]
     tokens = explained.explanation.tokens
-    assert "".join(token.text for token in tokens).replace(" ", "") == CANDIDATES[0].replace(
-        " ", ""
-    )
+    read = "".join(token.text for token in tokens)
+    assert read.replace(" ", "") == CANDIDATES[0].replace(" ", "")
     assert np.mean([token.score for token in tokens]) == pytest.approx(explained.recorded, abs=1e-6)
     without = means(folder, SOURCES[:1], ["The dog slept."])[0]
     effect = explained.explanation.effects[0]
@@ -218,9 +210,8 @@ def test_score_is_explained_by_its_tokens(folder, tmp_path):
 def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
     reward = Reward(f"likelihood@{folder}", undefined=-10.0, device="cpu")
     expected = means(folder, SOURCES, CANDIDATES)
-    assert reward([*CANDIDATES, ""], sources=[*SOURCES, SOURCES[0]]) == [
-        *(pytest.approx(score, abs=1e-6) for score in expected), -10.0,
-    ]  # fmt: skip
+    found = reward([*CANDIDATES, ""], sources=[*SOURCES, SOURCES[0]])
+    assert found == pytest.approx([*expected, -10.0], abs=1e-6)
     assert reward.higher_is == "likelier"
     with pytest.raises(ValueError, match="`undefined` must be given, and finite, for likelihood@"):
         Reward(f"likelihood@{folder}", device="cpu")

@@ -28,17 +28,15 @@ with LiveRun(sys.argv[1]):
 def elsewhere(out, **changes):
     """Let `progress.json` be that of a driver on another machine."""
     path = Path(out, "progress.json")
-    values = json.loads(path.read_text())
+    values = {**json.loads(path.read_text()), "run": "theirs", "host": "elsewhere", "pid": 1}
     del values["seal"]
-    values |= {"run": "theirs", "host": "elsewhere", "pid": 1, **changes}
-    path.write_bytes(sealed_json(json.dumps(values), "progress.json"))
+    path.write_bytes(sealed_json(json.dumps(values | changes), "progress.json"))
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(live, "WATCH_S", 0.5)
-    monkeypatch.setattr(live, "_LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.02)
+    for name, seconds in (("WATCH_S", 0.5), ("_LOOK_EVERY_S", 0.05), ("BEAT_EVERY_S", 0.02)):
+        monkeypatch.setattr(live, name, seconds)
 
 
 @pytest.fixture

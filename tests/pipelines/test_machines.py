@@ -105,18 +105,18 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize(
-    ("here", "processor", "settings", "expected"),
-    [
-        (0, "EPYC (avx2)", {}, "Found: 8 cores, no GPU"),
-        (1, AMX, {}, "Found: 8 cores, 1 GPU"),
-        (0, AMX, {"is_neural": False}, "Found: 8 cores"),
-        (0, AMX, {"precision": "fp32"}, "Found: 8 cores, no GPU"),
-        (0, AMX, {}, f"Found: 8 cores, no GPU{SLOW}"),
-        (2, AMX, {"device": "cpu"}, f"Found: 8 cores{SLOW}"),
-        (0, AMX, CLUSTER, ""),
-    ],
-)
+FOUND = [
+    (0, "EPYC (avx2)", {}, "Found: 8 cores, no GPU"),
+    (1, AMX, {}, "Found: 8 cores, 1 GPU"),
+    (0, AMX, {"is_neural": False}, "Found: 8 cores"),
+    (0, AMX, {"precision": "fp32"}, "Found: 8 cores, no GPU"),
+    (0, AMX, {}, f"Found: 8 cores, no GPU{SLOW}"),
+    (2, AMX, {"device": "cpu"}, f"Found: 8 cores{SLOW}"),
+    (0, AMX, CLUSTER, ""),
+]
+
+
+@pytest.mark.parametrize(("here", "processor", "settings", "expected"), FOUND)
 def test_what_was_found_is_said(machine, monkeypatch, here, processor, settings, expected):
     monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
     found = machine(here, **settings)

@@ -18,14 +18,13 @@ from pipelines.runs.manifest import (
 
 FILE = InputFile("/data/a.jsonl", 120, "ab12")
 PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120)
-SHARD = Shard(index=0, pieces=(PIECE,))
 MANIFEST = Manifest(
     configuration={"metrics": ["sms", "wms"], "limit": None, "precision": "fp32"},
     signatures={"sms": "sms|enc:glove"},
     encoders={"glove": "c0ffee"},
     versions={"assay": "0.1.0", "numpy": "2.4.0"},
     inputs=[FILE],
-    shards=[SHARD],
+    shards=[Shard(index=0, pieces=(PIECE,))],
 )
 
 
@@ -33,27 +32,20 @@ def with_configuration(**changes):
     return replace(MANIFEST, configuration={**MANIFEST.configuration, **changes})
 
 
+NEWER = {"versions": {"assay": "0.1.0", "numpy": "2.5.1"}}
+OTHER_VECTORS = {"encoders": {"glove": "x"}}
+OTHER_FILE = {"inputs": [replace(FILE, content="cd34")]}
+ONE_MORE = {"inputs": [FILE, InputFile("/data/b.jsonl", 1, "ef")]}
+ANOTHER_WAY = {"signatures": {"sms": "sms|enc:glove|v:2"}}
 # what changes, what is said about it
 CHANGES = [
     (with_configuration(metrics=["sms"]), '`metrics` was ["sms", "wms"] and is ["sms"]'),
     (with_configuration(language="de"), '`language` was absent and is "de"'),
-    (replace(MANIFEST, encoders={"glove": "x"}), "the vectors of encoder `glove` have changed"),
-    (
-        replace(MANIFEST, signatures={"sms": "sms|enc:glove|v:2"}),
-        "`sms` would now be computed in another way",
-    ),
-    (
-        replace(MANIFEST, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
-        "numpy was 2.4.0 and is 2.5.1",
-    ),
-    (
-        replace(MANIFEST, inputs=[replace(FILE, content="cd34")]),
-        "input file changed: /data/a.jsonl",
-    ),
-    (
-        replace(MANIFEST, inputs=[FILE, InputFile("/data/b.jsonl", 1, "ef")]),
-        "input file added: /data/b.jsonl",
-    ),
+    (replace(MANIFEST, **OTHER_VECTORS), "the vectors of encoder `glove` have changed"),
+    (replace(MANIFEST, **ANOTHER_WAY), "`sms` would now be computed in another way"),
+    (replace(MANIFEST, **NEWER), "numpy was 2.4.0 and is 2.5.1"),
+    (replace(MANIFEST, **OTHER_FILE), "input file changed: /data/a.jsonl"),
+    (replace(MANIFEST, **ONE_MORE), "input file added: /data/b.jsonl"),
     (replace(MANIFEST, inputs=[], shards=[]), "input file removed: /data/a.jsonl"),
 ]
 
@@ -64,24 +56,17 @@ def test_differences_name_what_changed(changed, expected):
     assert changed.fingerprint != MANIFEST.fingerprint
 
 
-MORE = replace(
-    with_configuration(metrics=["wms", "length", "sms"]),
-    signatures={**MANIFEST.signatures, "length": "length"},
-)
-MORE = replace(MORE, encoders={**MANIFEST.encoders, "more": "ab"})
-
-
 def test_metrics_may_be_added_if_all_else_is_the_same():
-    assert is_only_more_metrics(MANIFEST, MORE)
-    for changed in (
-        MANIFEST,
-        replace(MORE, configuration={**MORE.configuration, "limit": 5}),
-        replace(MORE, signatures={"length": "length"}),
-        replace(MORE, encoders={"glove": "x"}),
-        replace(MORE, versions={"assay": "0.1.0", "numpy": "2.5.1"}),
-        replace(MORE, inputs=[replace(FILE, content="cd34")]),
-    ):
-        assert not is_only_more_metrics(MANIFEST, changed)
+    more = replace(
+        with_configuration(metrics=["wms", "length", "sms"]),
+        signatures={**MANIFEST.signatures, "length": "length"},
+        encoders={**MANIFEST.encoders, "more": "ab"},
+    )
+    assert is_only_more_metrics(MANIFEST, more)
+    assert not is_only_more_metrics(MANIFEST, MANIFEST)
+    limited = {"configuration": {**more.configuration, "limit": 5}}
+    for change in (limited, {"signatures": {"length": "length"}}, OTHER_VECTORS, NEWER, OTHER_FILE):
+        assert not is_only_more_metrics(MANIFEST, replace(more, **change))
 
 
 def test_fingerprint_ignores_what_scores_do_not_depend_on():
@@ -93,9 +78,7 @@ def test_fingerprint_ignores_what_scores_do_not_depend_on():
 
 def test_manifest_survives_its_file(tmp_path):
     write_manifest(str(tmp_path), MANIFEST)
-    found = read_manifest(str(tmp_path))
-    assert found == MANIFEST
-    assert found.fingerprint == MANIFEST.fingerprint
+    assert read_manifest(str(tmp_path)) == MANIFEST  # and so its fingerprint
     assert read_manifest(str(tmp_path / "new")) is None
 
 
@@ -114,8 +97,7 @@ def test_foreign_run_json_rejected(tmp_path, data, message):
 
 def test_refusal_is_one_line_and_shows_the_first_differences():
     changed = with_configuration(a=1, b=2, c=3, d=4)
-    text = refusal("scores", MANIFEST, changed)
-    assert text == (
+    assert refusal("scores", MANIFEST, changed) == (
         "scores holds another run: `a` was absent and is 1; `b` was absent and is 2; "
         "`c` was absent and is 3; and 1 more; use `--fresh` to replace it, or another `--out` "
         "folder"

@@ -8,21 +8,17 @@ from pipelines.runs.progress import SCORING, Pace, Progress
 class Run:
     """A run on a clock of its own."""
 
-    def __init__(self, n_rows=100_000):
-        self.now, self.done, self.n_rows = 0.0, 0, n_rows
+    def __init__(self):
+        self.now, self.done = 0.0, 0
         self.pace = Pace(lambda: self.now)
-        self.tell()
-
-    def tell(self):
-        progress = Progress(stage=SCORING, n_rows=self.n_rows, n_done=self.done)
-        self.pace.update(progress)
+        self.go(0, 0)
 
     def go(self, seconds, rows, times=1):
         """Finish a shard of `rows` after `seconds`, so many times."""
         for _ in range(times):
             self.now += seconds
             self.done += rows
-            self.tell()
+            self.pace.update(Progress(stage=SCORING, n_rows=100_000, n_done=self.done))
 
 
 def test_speed_by_hand():

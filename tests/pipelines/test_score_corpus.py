@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,9 +64,7 @@ def rows_of(n):
 @pytest.fixture
 def corpus(tmp_path):
     """Ten rows in five row groups."""
-    path = tmp_path / "corpus.parquet"
-    pq.write_table(pa.Table.from_pylist(rows_of(10)), path, row_group_size=2)
-    return path
+    return write_rows(tmp_path / "corpus.parquet", rows_of(10))
 
 
 @pytest.fixture
@@ -76,6 +75,14 @@ def out(tmp_path):
 def score(corpora, out, **options):
     options = {"metrics": METRICS, "local": True, "workers": 1, "rows_per_shard": 2, **options}
     return score_corpus(corpora, out, **options)
+
+
+def write_rows(path, rows, row_group_size=2):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=row_group_size)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return path
 
 
 def table_of(out):
@@ -224,8 +231,8 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     rows = rows_of(4)
     rows[1]["candidate"] = None
     rows[2]["candidate"] = " "
-    path = tmp_path / "some.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + "{broken\n", encoding="utf-8")
+    path = write_rows(tmp_path / "some.jsonl", rows)
+    path.write_text(path.read_text() + "\n{broken\n")
     run = score(path, out, strict=True)
     assert run.n_rows == 5
     assert run.n_with_status == sum(run.statuses.values()) == 3
@@ -236,12 +243,27 @@ def test_rows_with_a_status_counted_and_refused_when_strict(tmp_path, out):
     assert len(list(out.glob("errors/*.jsonl"))) == 1
 
 
+@pytest.mark.skipif(find_spec("sudachipy") is None, reason="needs assay[ja]")
+def test_row_that_cannot_be_split_costs_its_own_scores_and_no_other_bit(tmp_path):
+    """SudachiPy has a limit, and reads three letters in each of these signs."""
+    metrics, places = ("length", "rouge1_f", "rougeL_f"), ["document_id", "input_file", "input_row"]
+    texts = [f"{noun}は東京で{3 * noun}回眠った。" for noun in "猫犬鳥海"]
+    tables = []
+    for some in (texts, [*texts[:2], "㌖" * 8_000, *texts[2:]]):
+        rows = [{"candidate": text, "reference": "犬は学校で三回眠った。"} for text in some]
+        path = write_rows(tmp_path / f"{len(some)}.jsonl", rows)
+        run = score(path, tmp_path / f"{len(some)}", metrics=metrics, language="ja")
+        tables.append(run.to_arrow().drop_columns(places).to_pylist())
+    remark = {"system_id": "system", "status": "candidate:cannot_be_split"}
+    assert tables[1].pop(2) == dict.fromkeys(metrics) | remark
+    assert tables[0] == tables[1]
+
+
 def test_duplicate_keys_counted(tmp_path, out):
     """Of 300 rows, 100 documents have one, 100 have two; rows without an id have no key."""
     rows = [{**rows_of(1)[0], "document_id": str(i % 200)} for i in range(300)]
     rows += [{**rows[0], "document_id": None}] * 2
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
-    run = score(tmp_path / "twice.parquet", out, rows_per_shard=15)
+    run = score(write_rows(tmp_path / "twice.parquet", rows, 400), out, rows_per_shard=15)
     assert (run.n_rows, run.n_duplicate_keys) == (302, 100)
     assert run_json(out)["result"]["n_duplicate_keys"] == 100
     assert "Duplicate keys (document_id, system_id): 100" in summary_text(run).splitlines()
@@ -346,7 +368,7 @@ def test_file_that_no_row_is_read_of_is_not_hashed(corpus, out, tmp_path):
     more = tmp_path / "more.parquet"
     more.write_bytes(corpus.read_bytes())
     assert score([corpus, more], out, limit=3).n_rows == 3
-    pq.write_table(pa.Table.from_pylist(rows_of(11)), more)
+    write_rows(more, rows_of(11))
     assert score([corpus, more], out, limit=3).n_new_shards == 0
     assert [file.path for file in read_manifest(str(out)).inputs] == [str(corpus)]
 
@@ -354,7 +376,7 @@ def test_file_that_no_row_is_read_of_is_not_hashed(corpus, out, tmp_path):
 def test_input_that_changes_meanwhile_is_no_success(corpus, out):
     def append(progress):
         if progress.n_done == 10:
-            pq.write_table(pa.Table.from_pylist(rows_of(10)), corpus)
+            write_rows(corpus, rows_of(10), 10)
 
     with pytest.raises(RuntimeError, match=r"corpus\.parquet while it was being scored"):
         score(corpus, out, on_progress=append)
@@ -468,10 +490,7 @@ def test_corpus_of_given_sentences_scores_as_lists_do(tmp_path, out, format):
     references = [["dogs ran", "cats sat"]] * 2
     ids = {"document_id": ["d0", "d1"], "system_id": ["s", "s"]}
     table = pa.table({**ids, "candidate": candidates, "reference": references})
-    path = tmp_path / f"corpus.{format}"
-    path.write_text("\n".join(map(json.dumps, table.to_pylist())))
-    if format == "parquet":
-        pq.write_table(table, path)
+    path = write_rows(tmp_path / f"corpus.{format}", table.to_pylist())
     metrics = ("length", "rougeLsum_f")
     run = score(path, out, metrics=metrics, sentences="given")
     expected = score_texts(candidates, references, metrics=metrics, sentences="given")

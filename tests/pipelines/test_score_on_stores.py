@@ -28,19 +28,6 @@ WORDS = ("cats", "mats", "sat", "dogs", "ran")
 N_FILES, N_ROWS = 2, 30
 
 
-def rows_of(seed):
-    rng = random.Random(seed)
-    return [
-        {
-            "document_id": f"d{seed}-{i // 2}",
-            "system_id": f"s{i % 2}",
-            "candidate": " ".join(rng.choices(WORDS, k=rng.randint(1, 8))),
-            "reference": " ".join(rng.choices(WORDS, k=6)),
-        }
-        for i in range(N_ROWS)
-    ]
-
-
 def score(url, options="", out=None, **settings):
     """Score the corpus of a place, with its vectors."""
     usual = {"metrics": METRICS, "local": True, "workers": 1, "rows_per_shard": 15}
@@ -59,10 +46,19 @@ def inputs(tmp_path_factory):
     """A corpus of several files, and vectors."""
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "in").mkdir()
-    for i in range(N_FILES):
-        path = folder / "in" / f"{i}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows_of(i)), path, row_group_size=5)
     rng = random.Random(0)
+    for file in range(N_FILES):
+        rows = [
+            {
+                "document_id": f"d{file}-{i // 2}",
+                "system_id": f"s{i % 2}",
+                "candidate": " ".join(rng.choices(WORDS, k=rng.randint(1, 8))),
+                "reference": " ".join(rng.choices(WORDS, k=6)),
+            }
+            for i in range(N_ROWS)
+        ]
+        path = folder / "in" / f"{file}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=5)
     lines = [f"{word} {rng.random():.4f} {rng.random():.4f}\n" for word in WORDS]
     (folder / "tiny.txt").write_text("".join(lines), encoding="utf-8")
     return folder
@@ -98,18 +94,14 @@ def test_table_is_that_of_a_local_run(proxy, bucket, expected, rate):
 
 def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
     monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
-    with (
-        LiveRun(f"s3://{bucket}/out"),
-        pytest.raises(FolderInUse, match=r"is in use by another run \(process \d+ on"),
-    ):
+    message = r"is in use by another run \(process \d+ on"
+    with LiveRun(f"s3://{bucket}/out"), pytest.raises(FolderInUse, match=message):
         score(f"s3://{bucket}")
 
 
-DRIVE = """
-import sys
+DRIVE = """import sys
 from tests.pipelines.test_score_on_stores import score
-score(sys.argv[1], rows_per_shard=5)
-"""
+score(sys.argv[1], rows_per_shard=5)"""
 
 
 @pytest.mark.slow

@@ -17,19 +17,16 @@ from pipelines.runs.progress import SCORING, Progress
 from pipelines.status import run_status
 from tests.pipelines.test_live import elsewhere
 
-
-def piece(i):
-    return Piece(path="/data/a.parquet", first_row=10 * i, n_rows=10, row_groups=(i, i + 1))
-
-
+PIECES = [
+    Piece(path="/data/a.parquet", first_row=10 * i, n_rows=10, row_groups=(i, i + 1))
+    for i in range(5)
+]
 MANIFEST = Manifest(
-    configuration={},
-    signatures={},
-    encoders={},
-    versions={},
+    **{key: {} for key in ("configuration", "signatures", "encoders", "versions")},
     inputs=[InputFile("/data/a.parquet", 1, "ab")],
-    shards=[Shard(index=i, pieces=(piece(i),)) for i in range(5)],
+    shards=[Shard(index=i, pieces=(piece,)) for i, piece in enumerate(PIECES)],
 )
+BEGINNING = Progress(stage=SCORING, n_rows=50)
 
 
 def commit(out, *indices):
@@ -44,21 +41,16 @@ def out(tmp_path):
     return str(tmp_path)
 
 
-@pytest.fixture
-def beginning():
-    return Progress(stage=SCORING, n_rows=50)
-
-
-def test_run_that_goes_on_by_hand(out, beginning, capsys):
+def test_run_that_goes_on_by_hand(out, capsys):
     """One shard done, one given up, two at work on two nodes, one left."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST.fingerprint, beginning)
+        live.begin(MANIFEST.fingerprint, BEGINNING)
         for index, node in ((0, "gpu-0"), (1, "gpu-1"), (2, "gpu-0"), (3, "gpu-1")):
             live.started(index, node)
         commit(out, 0)
-        live.reported(0, None, replace(beginning, n_done=10))
+        live.reported(0, None, replace(BEGINNING, n_done=10))
         error = "OSError: gone [rows 10 to 19]"
-        live.reported(1, error, replace(beginning, n_done=10, n_failed_shards=1))
+        live.reported(1, error, replace(BEGINNING, n_done=10, n_failed_shards=1))
         live.write()
         found = run_status(out)
         assert cli.run(["status", out]) == 1
@@ -75,10 +67,10 @@ def test_run_that_goes_on_by_hand(out, beginning, capsys):
     assert not found.is_well
 
 
-def test_end_in_good_order_leaves_no_progress(out, beginning):
+def test_end_in_good_order_leaves_no_progress(out):
     """Shard 2 failed, and so did shard 0, which somebody else has scored since."""
     with LiveRun(out) as live:
-        live.begin(MANIFEST.fingerprint, beginning)
+        live.begin(MANIFEST.fingerprint, BEGINNING)
     assert set(os.listdir(out)) == {"run.json"}
     failed = [{"index": index, "error": "OSError: gone"} for index in (0, 2)]
     write_manifest(out, replace(MANIFEST, result={"shards": failed}))
@@ -89,10 +81,10 @@ def test_end_in_good_order_leaves_no_progress(out, beginning):
     assert not found.is_well
 
 
-def test_driver_on_another_machine_is_alive_if_its_progress_moves(out, beginning):
+def test_driver_on_another_machine_is_alive_if_its_progress_moves(out):
     """Its clock is an hour slow, so only a change tells."""
     live = LiveRun(out)
-    live.begin(MANIFEST.fingerprint, beginning)
+    live.begin(MANIFEST.fingerprint, BEGINNING)
     elsewhere(out, time=time.time() - 3600)
     slept = []
 
@@ -130,10 +122,10 @@ def test_run_with_a_damaged_part_is_not_complete(out, capsys):
 
 
 @pytest.mark.parametrize("damage", [b'{"fingerprint": 1}', None])
-def test_no_run_and_damaged_progress_are_named(out, tmp_path, beginning, capsys, damage):
+def test_no_run_and_damaged_progress_are_named(out, tmp_path, capsys, damage):
     assert cli.run(["status", str(tmp_path / "none")]) == 2
     assert "has no run.json" in capsys.readouterr().err
-    LiveRun(out).begin(MANIFEST.fingerprint, beginning)
+    LiveRun(out).begin(MANIFEST.fingerprint, BEGINNING)
     path = Path(out, "progress.json")
     path.write_bytes(path.read_bytes()[:-9] if damage is None else damage)
     assert cli.run(["status", out]) == 2
