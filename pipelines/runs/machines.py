@@ -191,10 +191,10 @@ class Machines:
     ) -> None:
         """Score shards, and tell of each; `started` are worker processes that run already."""
         run: Callable[..., object]
-        if self.is_on_ray:  # which tells a worker its threads
-            run = partial(run_ray, options=replace(self.ray, versions=versions))
-        elif self.is_local:
+        if self.is_local:
             run, job = run_local, replace(job, threads=self.driver_threads)
+        elif self.is_on_ray:  # which tells a worker its threads
+            run = partial(run_ray, options=replace(self.ray, versions=versions))
         else:
             run = partial(run_processes, n_workers=self.n_workers, started=started)
             job = replace(job, threads=self.worker_threads)
