@@ -91,6 +91,10 @@ ENCODERS = [
     "reinforce @pairs.jsonl --out local --model hf:@encoder",
     "reinforce @pairs.jsonl --out local --encoder glove:@vectors.txt",
 ]
+ON_DISK = [
+    (text, "be a folder, got s3://.*; name one on a disk.*") for text in FOLDERS_ONLY.values()
+]
+ON_DISK += [(text, "name files on a disk that all workers see, got .*") for text in ENCODERS]
 NO_FILES = {"status", "metrics", "encoders"}  # `status` has tests on stores of its own
 
 
@@ -176,7 +180,7 @@ def without_charts(monkeypatch):
 def words_of(text, place, new):
     """Put the place into a command, and the name of what is new."""
     return [
-        join(place, re.sub("^new", new, word[1:])) if word.startswith("@") else word
+        re.sub("@(.*)", lambda name: join(place, re.sub("^new", new, name[1])), word)
         for word in text.split()
     ]
 
@@ -206,22 +210,15 @@ def test_command_does_the_same_everywhere(places, where, name, monkeypatch, caps
                 assert stream.read() == local.read()
 
 
-@pytest.mark.parametrize("name", FOLDERS_ONLY)
-def test_command_that_needs_a_folder_says_so_before_it_begins(places, name, capsys, monkeypatch):
+@pytest.mark.parametrize(("text", "rule"), ON_DISK)
+def test_what_must_be_on_a_disk_is_refused_before_anything_begins(
+    places, text, rule, capsys, monkeypatch
+):
     for begins in ("cluster.inputs._input_file", "reffree.scorer.load_scorer"):
         monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
-    assert run(words_of(FOLDERS_ONLY[name], places["s3"], "new")) == 2
+    assert run(words_of(text, places["s3"], "new")) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    said = r"assay: `[a-z_-]+` must be a folder, got s3://.*; name one on a disk.*"
-    assert re.fullmatch(said, line)
-
-
-@pytest.mark.parametrize("text", ENCODERS)
-def test_encoder_of_a_training_on_a_store_is_refused_before_it_begins(places, text, capsys):
-    *words, spec = words_of(text, places["s3"], "new")
-    assert run([*words, spec.replace("@", f"{places['s3']}/")]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert re.match(r"assay: `[a-z_]+` must name files on a disk that all workers see, got ", line)
+    assert re.fullmatch(rf"assay: `[a-z_-]+` must {rule}", line)
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *FOLDERS_ONLY])
