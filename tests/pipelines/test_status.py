@@ -99,7 +99,7 @@ def test_driver_on_another_machine_is_alive_if_its_progress_moves(out):
     assert 20 <= sum(slept) < 60
 
 
-def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
+def test_complete_run_is_stopped_if_it_has_lost_a_file_or_one_is_damaged(out, capsys):
     commit(out, *range(4))
     write_whole(f"{out}/_SUCCESS", b"")
     found = run_status(out)
@@ -107,11 +107,6 @@ def test_complete_run_is_stopped_if_it_has_lost_a_file(out):
     commit(out, 4)
     found = run_status(out)
     assert (found.state, found.n_done, found.is_well) == ("complete", 5, True)
-
-
-def test_run_with_a_damaged_part_is_not_complete(out, capsys):
-    commit(out, *range(5))
-    write_whole(f"{out}/_SUCCESS", b"")
     path = part_path(out, 3, MANIFEST.fingerprint)
     write_whole(path, os.urandom(Path(path).stat().st_size))
     found = run_status(out)
