@@ -145,7 +145,6 @@ class _Run:
         )
         cache = settings.embedding_cache
         self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
-        self.versions = library_versions()
         self.scorer: SummaryScorer | None = None
         self.workers: Workers | None = None
 
@@ -177,13 +176,14 @@ class _Run:
         """Check what is in the folder, load the scorer, make the plan, and do what is left."""
         found, is_fresh = self._found(), self.settings.fresh
         earlier = None if is_fresh else found
-        signatures, content = self._described()
+        versions = library_versions()
+        signatures, content = self._described(versions)
         check_kept(self.wanted.keep, self.fields)
         manifest = Manifest(
             configuration=self._configuration(earlier),
             signatures=signatures,
             encoders=content,
-            versions=self.versions,
+            versions=versions,
             inputs=[file.without_outline() for file in inputs],
             shards=[],
         )
@@ -228,7 +228,7 @@ class _Run:
             )
         return found
 
-    def _described(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _described(self, versions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return the `_description` of the scorer, which is kept if it was made here.
 
         Where others score, this process has no use for the encoders.
@@ -243,7 +243,7 @@ class _Run:
             described: tuple[dict[str, str], dict[str, str]] = self.workers.description()
             return described
         if machines.ray.address is not None:
-            options = replace(machines.ray, versions=self.versions)
+            options = replace(machines.ray, versions=versions)
             return describe_on_ray(self._scorer_maker(), _description, self.out, options)
         self.scorer = self._scorer_maker(machines.driver_device)(machines.driver_threads)
         return _description(self.scorer)
@@ -364,7 +364,7 @@ class _Run:
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
         try:
-            self.machines.run(*work, versions=self.versions, started=self.workers)
+            self.machines.run(*work, versions=manifest.versions, started=self.workers)
         except BaseException:
             write()
             raise
