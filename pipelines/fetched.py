@@ -37,14 +37,10 @@ def fetched_scorer(name: str) -> str:
 
 def fetched_config(config: ScoringConfig) -> ScoringConfig:
     """Fetch the files of the encoders that are used, and the folders of the scorers."""
-    local = {alias: _fetched_spec(config.encoders[alias]) for alias in config.used_encoders}
-    paths = {name: fetch(path) for name, path in config.model_paths.items()}
-    return replace(config, encoders={**config.encoders, **local}, model_paths=paths)
-
-
-def _fetched_spec(text: str) -> str:
-    spec = parse_spec(text)
-    options = {
-        name: fetch(value) if name in _PATHS else value for name, value in spec.options.items()
-    }
-    return str(replace(spec, path=fetch(spec.path), options=options))
+    local = {}
+    for alias in config.used_encoders:
+        spec = parse_spec(config.encoders[alias])
+        paths = {name: fetch(spec.options[name]) for name in _PATHS if name in spec.options}
+        local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
+    models = {name: fetch(path) for name, path in config.model_paths.items()}
+    return replace(config, encoders={**config.encoders, **local}, model_paths=models)
