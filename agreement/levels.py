@@ -142,7 +142,7 @@ def _orders(n: int) -> np.ndarray:
 
 def level_values(x: np.ndarray, y: np.ndarray, level: str, coefficient: str) -> np.ndarray:
     """Correlate stacks of matrices with NaN in the same cells; leading axes broadcast."""
-    return _mean(rowwise(_rows(x, level), _rows(y, level), coefficient))
+    return mean_of_defined(rowwise(_rows(x, level), _rows(y, level), coefficient))
 
 
 def system_means(scores: np.ndarray) -> np.ndarray:
@@ -166,11 +166,11 @@ def _rows(x: np.ndarray, level: str) -> np.ndarray:
     return x.reshape(*x.shape[:-2], 1, -1)
 
 
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis of the values that are defined; NaN if none is."""
+def mean_of_defined(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Mean over an axis of the values that are defined; NaN if none is."""
     is_defined = ~np.isnan(values)
-    sums = np.where(is_defined, values, 0.0).sum(-1)
-    return np.where(is_defined.any(-1), sums / np.maximum(is_defined.sum(-1), 1), np.nan)
+    sums, n_defined = np.where(is_defined, values, 0.0).sum(axis), is_defined.sum(axis)
+    return np.where(n_defined > 0, sums / np.maximum(n_defined, 1), np.nan)
 
 
 def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
@@ -196,7 +196,7 @@ def _reason(x: np.ndarray, y: np.ndarray, level: str) -> str | None:
 def _described(
     values: np.ndarray, x: np.ndarray, y: np.ndarray, level: str, coefficient: str
 ) -> Correlation:
-    value, present = float(_mean(values)), ~np.isnan(x)
+    value, present = float(mean_of_defined(values)), ~np.isnan(x)
     skipped = (np.isnan(values) & present.any(0)).sum() if level == "summary" else 0
     return Correlation(
         value=value,

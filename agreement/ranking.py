@@ -17,6 +17,7 @@ from agreement.intervals import CONFIDENCE, Interval, percentile_interval, widen
 from agreement.levels import system_means
 from agreement.matrices import TIE_RTOL, as_matrices, as_stack
 from agreement.resampling import draw_counts
+from agreement.swapping import random_signs
 
 FEWEST_DOCUMENTS = 2
 """With one alone all resamples are the same."""
@@ -127,11 +128,8 @@ def _swap_p_value(
     if 2**moved.size <= n_swaps:
         signs = np.array([*itertools.product((-1.0, 1.0), repeat=moved.size)])
         return float((np.abs(signs @ moved) >= least).mean())
-    step, n_hits = max(1, CHUNK_NUMBERS // moved.size), 0
-    for start in range(0, n_swaps, step):
-        size = min(step, n_swaps - start), moved.size
-        signs = rng.integers(0, 2, size=size, dtype=np.int8).astype(np.float64) * 2.0 - 1.0
-        n_hits += int((np.abs(signs @ moved) >= least).sum())
+    blocks = random_signs(n_swaps, moved.shape, max(1, CHUNK_NUMBERS // moved.size), rng)
+    n_hits = sum(int((np.abs(signs @ moved) >= least).sum()) for signs in blocks)
     return (1 + n_hits) / (1 + n_swaps)
 
 

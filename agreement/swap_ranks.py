@@ -16,6 +16,11 @@ BLOCK_NUMBERS = 4_000_000
 Array = np.ndarray
 
 
+def swapped_pair(a: Array, b: Array, is_swapped: Array) -> Array:
+    """Return both metrics with their scores exchanged where asked, shape (2, *is_swapped.shape)."""
+    return np.stack([np.where(is_swapped, b, a), np.where(is_swapped, a, b)])
+
+
 class RankNull:
     r"""Spearman or Kendall's tau-b over all cells at once, too many for pairs in every swap.
 
@@ -56,15 +61,12 @@ class RankNull:
         n = self._a.size
         # Kendall of few cells compares all pairs
         step = max(1, BLOCK_NUMBERS // (self._y.size * min(n, SORTING_BEATS_PAIRS)))
-        blocks = [signs[start : start + step] < 0 for start in range(0, len(signs), step)]
-        return np.concatenate([self._differences(is_swapped) for is_swapped in blocks])
-
-    def _differences(self, is_swapped: Array) -> Array:
-        swapped = np.stack(
-            [np.where(is_swapped, self._b, self._a), np.where(is_swapped, self._a, self._b)]
-        )
-        values = rowwise(swapped[:, :, None], self._y, self._coefficient)
-        return np.asarray(values[0] - values[1])
+        parts = []
+        for start in range(0, len(signs), step):
+            swapped = swapped_pair(self._a, self._b, signs[start : start + step] < 0)
+            values = rowwise(swapped[:, :, None], self._y, self._coefficient)
+            parts.append(values[0] - values[1])
+        return np.concatenate(parts)
 
     def _scale(self, sizes: Array) -> Array:
         """Squared norm of a variable, from the sizes of its groups of equal values."""

@@ -13,14 +13,16 @@ correction makes a p-value smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from agreement.coefficients import all_pairs, merge_close
-from agreement.levels import level_values, merged_means
+from agreement.levels import level_values, mean_of_defined, merged_means
 from agreement.matrices import TIE_RTOL
-from agreement.swap_ranks import DIFFERENCE_ATOL, RankNull
+from agreement.swap_ranks import DIFFERENCE_ATOL, RankNull, swapped_pair
 
 GIVEN_UP = 0.05
 """p-value above which no more swaps are made."""
@@ -32,6 +34,7 @@ _NO_VARIANCE = 1e-14
 """Share of the squares below which a variance is rounding error."""
 
 Array = np.ndarray
+Correlations: TypeAlias = Callable[[Array], Iterator[Array]]
 
 
 def swap_tests(
@@ -92,16 +95,15 @@ def swap_tests(
 
 def _null(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null | RankNull:
     if level == "system":
-        return SystemNull(a, b, y, coefficient)
+        return system_null(a, b, y, coefficient)
     if coefficient == "kendall_c":
-        return FullNull(a, b, y, level, coefficient)
+        return _null_in_full(a, b, y, level, coefficient)
     if level == "global":
         have = ~np.isnan(a)
         a, b, y = a[have][:, None], b[have][:, None], y[:, have][..., None]
         if coefficient != "pearson":
             return RankNull(a[:, 0], b[:, 0], y[..., 0], coefficient)
-    kinds = {"pearson": ValueNull, "spearman": GroupRankNull, "kendall_b": GroupPairNull}
-    return kinds[coefficient](a, b, y)
+    return _group_null(a, b, y, coefficient)
 
 
 def _count_hits(
@@ -110,11 +112,18 @@ def _count_hits(
     """Make random swaps and count the hits of each aspect, shape (n_aspects,)."""
     step = max(1, CHUNK_NUMBERS // null.numbers_per_swap)
     hits = np.zeros(observed.size, dtype=np.int64)
-    for start in range(0, n_swaps, step):
-        size = (min(step, n_swaps - start), *null.shape)
-        signs = rng.integers(0, 2, size=size, dtype=np.int8).astype(np.float64) * 2.0 - 1.0
+    for signs in random_signs(n_swaps, null.shape, step, rng):
         hits += null.is_hit(signs, observed).sum(0)
     return hits
+
+
+def random_signs(
+    n: int, shape: tuple[int, ...], step: int, rng: np.random.Generator
+) -> Iterator[Array]:
+    """Draw 1 or -1 for every entry of n arrays of this shape, `step` arrays at a time."""
+    for start in range(0, n, step):
+        size = (min(step, n - start), *shape)
+        yield rng.integers(0, 2, size=size, dtype=np.int8).astype(np.float64) * 2.0 - 1.0
 
 
 def _standardised(scores: Array) -> tuple[Array, Array]:
@@ -125,6 +134,7 @@ def _standardised(scores: Array) -> tuple[Array, Array]:
     return (scores - mean) / unit, (np.abs(scores) + np.abs(mean)) / unit
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Null:
     """Differences of correlations under swaps, for one pair of metrics and some aspects."""
 
@@ -132,180 +142,152 @@ class Null:
     """Of the signs of one swap."""
     numbers_per_swap: int
     """In the largest array of a step."""
+    differences: Callable[[Array], Array]
+    """Makes of the signs of swaps the difference of the two correlations in each, shape
+    (n_swaps, n_aspects)."""
 
     def is_hit(self, signs: Array, observed: Array) -> Array:
         """Say which swaps reach the observed differences, shape (n_swaps, n_aspects)."""
-        differences = self.differences(signs)
-        is_below = np.abs(differences) < np.abs(observed) - DIFFERENCE_ATOL
+        is_below = np.abs(self.differences(signs)) < np.abs(observed) - DIFFERENCE_ATOL
         return ~is_below  # NaN is not below
 
-    def differences(self, signs: Array) -> Array:
-        """Difference of the two correlations in each swap, shape (n_swaps, n_aspects)."""
-        raise NotImplementedError
 
-
-class FullNull(Null):
+def _null_in_full(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null:
     """Any coefficient at any level, from the swapped matrices themselves."""
 
-    def __init__(self, a: Array, b: Array, y: Array, level: str, coefficient: str) -> None:
-        self._a, self._b, self._y = a, b, y
-        self._level, self._coefficient = level, coefficient
-        self.shape = a.shape
-        self.numbers_per_swap = y.size * (len(a) if level == "summary" else 1)
-
-    def differences(self, signs: Array) -> Array:
-        """Return the difference in each swap; signs: (n_swaps, n_systems, n_documents)."""
-        swapped = np.stack(
-            [np.where(signs < 0, self._b, self._a), np.where(signs < 0, self._a, self._b)]
-        )
-        values = level_values(swapped[:, :, None], self._y, self._level, self._coefficient)
+    def differences(signs: Array) -> Array:
+        swapped = swapped_pair(a, b, signs < 0)
+        values = level_values(swapped[:, :, None], y, level, coefficient)
         return np.asarray(values[0] - values[1])
 
+    return Null(a.shape, y.size * (len(a) if level == "summary" else 1), differences)
 
-class SystemNull(Null):
-    """Correlation of system means."""
 
-    def __init__(self, a: Array, b: Array, y: Array, coefficient: str) -> None:
-        have = ~np.isnan(a)
-        kept = have.any(1)
-        self._counts = have.sum(1)[kept]
-        self._sum = np.nansum(a + b, axis=1)[kept] / 2.0
-        self._half = np.nan_to_num(a - b)[kept] / 2.0
-        self._ratings = merged_means(y)[:, kept]
-        self._largest = np.abs(np.nan_to_num(np.stack([a, b]))).max(axis=(0, 2), initial=0.0)[kept]
-        self._coefficient = coefficient
-        self.shape = self._half.shape
-        self.numbers_per_swap = self._half.size
+def system_null(a: Array, b: Array, y: Array, coefficient: str) -> Null:
+    """Correlation of system means; signs have shape (n_swaps, n_systems, n_documents)."""
+    have = ~np.isnan(a)
+    kept = have.any(1)
+    counts = have.sum(1)[kept]
+    middle = np.nansum(a + b, axis=1)[kept] / 2.0
+    half = np.nan_to_num(a - b)[kept] / 2.0
+    ratings = merged_means(y)[:, kept]
+    largest = np.abs(np.nan_to_num(np.stack([a, b]))).max(axis=(0, 2), initial=0.0)[kept]
 
-    def differences(self, signs: Array) -> Array:
-        """Return the difference in each swap; signs: (n_swaps, n_systems, n_documents)."""
-        moved = np.einsum("rsd,sd->rs", signs, self._half)
-        sums = np.stack([self._sum + moved, self._sum - moved])
-        means = merge_close(sums / self._counts, self._largest)[:, :, None, :]
-        weights = np.ones(self._counts.size)
-        values = all_pairs(means, self._ratings, weights, self._coefficient)[:, :, 0]
+    def differences(signs: Array) -> Array:
+        moved = np.einsum("rsd,sd->rs", signs, half)
+        sums = np.stack([middle + moved, middle - moved])
+        means = merge_close(sums / counts, largest)[:, :, None, :]
+        values = all_pairs(means, ratings, np.ones(counts.size), coefficient)[:, :, 0]
         return np.asarray(values[0] - values[1])
 
-
-class GroupNull(Null):
-    """Correlation inside each group of cells (a document's systems, or all cells), averaged.
-
-    Arrays have shape (n_groups, n, ...), with n the cells of a group; 0 where one is missing.
-    """
-
-    def __init__(self, a: Array, b: Array, y: Array) -> None:
-        have = ~np.isnan(a.T)
-        self._have = have
-        self._a, self._b = np.nan_to_num(a.T), np.nan_to_num(b.T)
-        self._y = np.moveaxis(np.nan_to_num(y), 0, -1).swapaxes(0, 1)
-        self._n = have.sum(1)
-        self.shape = have.shape
-        self.numbers_per_swap = a.size
-
-    def differences(self, signs: Array) -> Array:
-        """Return the difference in each swap; signs have shape (n_swaps, n_groups, n)."""
-        values = []
-        for each in self._correlations(np.ascontiguousarray(signs.swapaxes(0, 1))):
-            is_defined = ~np.isnan(each)
-            sums = np.where(is_defined, each, 0.0).sum(0)
-            n_defined = is_defined.sum(0)
-            values.append(np.where(n_defined > 0, sums / np.maximum(n_defined, 1), np.nan))
-        return np.asarray(values[0] - values[1])
-
-    def _correlations(self, signs: Array) -> Iterator[Array]:
-        """Of both swapped metrics, shape (n_groups, n_swaps, n_aspects) each."""
-        raise NotImplementedError
+    return Null(half.shape, half.size, differences)
 
 
-class ValueNull(GroupNull):
+def _group_null(a: Array, b: Array, y: Array, coefficient: str) -> Null:
+    """Correlation inside each group of cells (a document's systems, or all cells), averaged."""
+    kinds = {"pearson": _of_values, "spearman": _of_ranks, "kendall_b": _of_pairs}
+    have = ~np.isnan(a.T)
+    ratings = np.moveaxis(np.nan_to_num(y), 0, -1).swapaxes(0, 1)
+    correlations = kinds[coefficient](np.nan_to_num(a.T), np.nan_to_num(b.T), ratings, have)
+
+    def differences(signs: Array) -> Array:
+        values = correlations(np.ascontiguousarray(signs.swapaxes(0, 1)))
+        first, second = (mean_of_defined(each, axis=0) for each in values)
+        return np.asarray(first - second)
+
+    n_systems, n_documents = a.shape
+    n_pairs = max(n_systems * (n_systems - 1) // 2, 1)
+    sizes = {"pearson": a.size, "spearman": 2 * a.size, "kendall_b": n_documents * n_pairs}
+    return Null(have.shape, sizes[coefficient], differences)
+
+
+# Of scores and ratings (n_groups, n) and (n_groups, n, n_aspects), with n the cells of a group, and
+# 0 where one is missing, each of the three makes a function: from signs (n_groups, n_swaps, n) to
+# the correlations of both swapped metrics, (n_groups, n_swaps, n_aspects) each.
+
+
+def _of_values(a: Array, b: Array, y: Array, have: Array) -> Correlations:
     """Pearson: sums of products."""
+    n = np.maximum(have.sum(1), 1)[:, None]
+    middle = (a + b) / 2.0
+    # Where the mean of a group lies does not matter, and near 0 no digits are lost.
+    middle = np.where(have, middle - middle.sum(1, keepdims=True) / n, 0.0)
+    half = (a - b) / 2.0
+    ratings = _centred(y, have)
+    norms, scale = (ratings**2).sum(1), np.abs(y).max(1)
+    norms[np.sqrt(norms) <= TIE_RTOL * scale * n] = np.nan
+    constant = np.einsum("gn,gnk->gk", middle, ratings)[:, None]
+    squares = (middle**2 + half**2).sum(1)[:, None]
+    largest = max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
+    least = n * (TIE_RTOL * largest) ** 2 + _NO_VARIANCE * squares
+    weights = np.concatenate(
+        [half[..., None] * ratings, half[..., None], (2.0 * middle * half)[..., None]], axis=-1
+    )
 
-    def __init__(self, a: Array, b: Array, y: Array) -> None:
-        super().__init__(a, b, y)
-        n = np.maximum(self._n, 1)[:, None]
-        middle = (self._a + self._b) / 2.0
-        # Where the mean of a group lies does not matter, and near 0 no digits are lost.
-        middle = np.where(self._have, middle - middle.sum(1, keepdims=True) / n, 0.0)
-        half = (self._a - self._b) / 2.0
-        ratings = _centred(self._y, self._have)
-        self._norms, scale = (ratings**2).sum(1), np.abs(self._y).max(1)
-        self._norms[np.sqrt(self._norms) <= TIE_RTOL * scale * n] = np.nan
-        self._constant = np.einsum("gn,gnk->gk", middle, ratings)[:, None]
-        self._squares = (middle**2 + half**2).sum(1)[:, None]
-        largest = max(np.abs(self._a).max(initial=0.0), np.abs(self._b).max(initial=0.0))
-        self._least = n * (TIE_RTOL * largest) ** 2 + _NO_VARIANCE * self._squares
-        self._weights = np.concatenate(
-            [half[..., None] * ratings, half[..., None], (2.0 * middle * half)[..., None]], axis=-1
-        )
-
-    def _correlations(self, signs: Array) -> Iterator[Array]:
-        products = signs @ self._weights
+    def correlations(signs: Array) -> Iterator[Array]:
+        products = signs @ weights
         moved, sums, cross = products[..., :-2], products[..., -2], products[..., -1]
-        centre = sums**2 / np.maximum(self._n, 1)[:, None]
         for sign in (1.0, -1.0):
-            variance = self._squares + sign * cross - centre
-            variance[variance <= self._least] = np.nan
-            below = np.sqrt(variance[..., None] * self._norms[:, None])
-            yield (self._constant + sign * moved) / below
+            variance = squares + sign * cross - sums**2 / n
+            variance[variance <= least] = np.nan
+            yield (constant + sign * moved) / np.sqrt(variance[..., None] * norms[:, None])
+
+    return correlations
 
 
-class GroupRankNull(GroupNull):
-    """Spearman inside groups: a rank is a sum of signs of differences."""
+def _of_ranks(a: Array, b: Array, y: Array, have: Array) -> Correlations:
+    """Spearman: a rank is a sum of signs of differences."""
+    pairs = have[:, :, None] & have[:, None, :]
+    constant, own, other, joint = _bilinear(a, b, pairs)
+    ratings = _rating_signs(y, pairs).sum(-1).swapaxes(1, 2)
+    rating_norms = _nan_for_zero((ratings**2).sum(1))
 
-    def __init__(self, a: Array, b: Array, y: Array) -> None:
-        super().__init__(a, b, y)
-        pairs = self._have[:, :, None] & self._have[:, None, :]
-        self._constant, self._own, self._other, self._joint = _bilinear(self._a, self._b, pairs)
-        signs = _signs(self._y.swapaxes(1, 2), self._y.swapaxes(1, 2)) * pairs[:, None]
-        self._ratings = signs.sum(-1).swapaxes(1, 2)
-        self._norms = (self._ratings**2).sum(1)
-        self._norms[self._norms == 0] = np.nan
-        self.numbers_per_swap = 2 * a.size
-
-    def _correlations(self, signs: Array) -> Iterator[Array]:
-        even = self._constant.sum(2)[:, None] + signs * (signs @ self._joint.swapaxes(1, 2))
-        odd = self._own.sum(2)[:, None] * signs + signs @ self._other.swapaxes(1, 2)
+    def correlations(signs: Array) -> Iterator[Array]:
+        even = constant.sum(2)[:, None] + signs * (signs @ joint.swapaxes(1, 2))
+        odd = own.sum(2)[:, None] * signs + signs @ other.swapaxes(1, 2)
         for ranks in (even + odd, even - odd):
-            norms = np.einsum("grn,grn->gr", ranks, ranks)
-            norms[norms == 0] = np.nan
-            below = np.sqrt(norms[..., None] * self._norms[:, None])
-            yield ranks @ self._ratings / below
+            norms = _nan_for_zero(np.einsum("grn,grn->gr", ranks, ranks))
+            yield ranks @ ratings / np.sqrt(norms[..., None] * rating_norms[:, None])
+
+    return correlations
 
 
-class GroupPairNull(GroupNull):
-    """Kendall's tau-b inside groups: products of two signs, for every pair of cells."""
+def _of_pairs(a: Array, b: Array, y: Array, have: Array) -> Correlations:
+    """Kendall's tau-b: products of two signs, for every pair of cells."""
+    pairs = have[:, :, None] & have[:, None, :]
+    ratings = _rating_signs(y, pairs)
+    # The last "aspect" counts the pairs that are not tied.
+    parts, untied = (_bilinear(a, b, pairs, of_magnitude=each) for each in (False, True))
+    constant, own, _, joint = (
+        np.concatenate([part[:, None] * ratings, rest[:, None]], axis=1)
+        for part, rest in zip(parts, untied, strict=True)
+    )
+    i, j = np.triu_indices(a.shape[1], 1)
+    constant = constant[..., i, j].sum(-1)[:, None]
+    # Whole numbers and quarters, small enough to be exact in half the width.
+    linear = own.sum(-1).swapaxes(1, 2).astype(np.float32)
+    joint = joint[..., i, j].swapaxes(1, 2).astype(np.float32)
+    rating_norms = _nan_for_zero(np.abs(ratings)[..., i, j].sum(-1))
 
-    def __init__(self, a: Array, b: Array, y: Array) -> None:
-        super().__init__(a, b, y)
-        pairs = self._have[:, :, None] & self._have[:, None, :]
-        ratings = _signs(self._y.swapaxes(1, 2), self._y.swapaxes(1, 2)) * pairs[:, None]
-        # The last "aspect" counts the pairs that are not tied.
-        parts = _bilinear(self._a, self._b, pairs)
-        untied = _bilinear(self._a, self._b, pairs, of_magnitude=True)
-        constant, own, joint = (
-            np.concatenate([part[:, None] * ratings, rest[:, None]], axis=1)
-            for part, rest in zip(
-                (parts[0], parts[1], parts[3]), (untied[0], untied[1], untied[3]), strict=True
-            )
-        )
-        self._i, self._j = np.triu_indices(a.shape[0], 1)
-        self._constant = constant[..., self._i, self._j].sum(-1)[:, None]
-        # Whole numbers and quarters, small enough to be exact in half the width.
-        self._linear = own.sum(-1).swapaxes(1, 2).astype(np.float32)
-        self._joint = joint[..., self._i, self._j].swapaxes(1, 2).astype(np.float32)
-        self._norms = np.abs(ratings)[..., self._i, self._j].sum(-1)
-        self._norms[self._norms == 0] = np.nan
-        self.numbers_per_swap = a.shape[1] * max(self._i.size, 1)
-
-    def _correlations(self, signs: Array) -> Iterator[Array]:
+    def correlations(signs: Array) -> Iterator[Array]:
         signs = signs.astype(np.float32)
-        products = signs[..., self._i] * signs[..., self._j]
-        even = self._constant + products @ self._joint
-        odd = signs @ self._linear
+        even = constant + (signs[..., i] * signs[..., j]) @ joint
+        odd = signs @ linear
         for both in (even + odd, even - odd):
             norms = both[..., -1:]
             norms[norms <= 0] = np.nan
-            yield both[..., :-1] / np.sqrt(norms * self._norms[:, None])
+            yield both[..., :-1] / np.sqrt(norms * rating_norms[:, None])
+
+    return correlations
+
+
+def _nan_for_zero(values: Array) -> Array:
+    return np.where(values == 0, np.nan, values)
+
+
+def _rating_signs(y: Array, pairs: Array) -> Array:
+    """Signs of the differences of ratings, shape (n_groups, n_aspects, n, n)."""
+    return _signs(y.swapaxes(1, 2), y.swapaxes(1, 2)) * pairs[:, None]
 
 
 def _centred(values: Array, have: Array) -> Array:

@@ -7,7 +7,7 @@ from agreement import COEFFICIENTS, LEVELS, swap_ranks, swap_tests, swapping
 from agreement.coefficients import merge_close
 from agreement.levels import level_values
 from agreement.swap_ranks import RankNull
-from agreement.swapping import SystemNull
+from agreement.swapping import system_null
 
 
 class Recorded:
@@ -129,7 +129,7 @@ def test_rejects_as_often_as_it_should_under_the_null(level, coefficient):
 def test_swapped_means_that_cancel_are_constant(coefficient):
     """Every swap is undefined and counts; rounding noise would be correlated otherwise."""
     scores = np.array([[0.1, 0.2, -0.3], [0.3, -0.1, -0.2], [-0.3, 0.2, 0.1], [0.7, -0.4, -0.3]])
-    null = SystemNull(scores, scores, np.arange(12.0).reshape(1, 4, 3), coefficient)
+    null = system_null(scores, scores, np.arange(12.0).reshape(1, 4, 3), coefficient)
     assert np.isnan(null.differences(np.ones((1, 4, 3)))).all()
 
 
