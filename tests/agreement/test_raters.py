@@ -34,9 +34,10 @@ def test_alpha_matches_publication(measurement, alpha):
 @given(scale=st.floats(0.1, 10), shift=st.floats(-5, 5), order=st.permutations(range(4)))
 def test_alpha_does_not_depend_on_units_or_order_of_raters(scale, shift, order):
     moved = (PUBLISHED * scale + shift)[order]
-    for measurement in ("ordinal", "interval"):
-        value = krippendorff_alpha(moved, measurement=measurement).value
-        expected = krippendorff_alpha(PUBLISHED, measurement=measurement).value
+    for kind in ("ordinal", "interval"):
+        value, expected = (
+            krippendorff_alpha(each, measurement=kind).value for each in (moved, PUBLISHED)
+        )
         assert value == pytest.approx(expected, abs=1e-9)
 
 
@@ -52,10 +53,8 @@ def test_leave_one_out_by_hand(rng):
 @pytest.mark.parametrize(
     "ratings",
     [
-        pytest.param([[0.1, 0.9, 0.5], [0.2, 0.3, 0.9], [0.3, 0.2, 0.9]], id="one-taken-off"),
-        pytest.param(
-            [[0.1, 0.4, 0.2], [0.1, 0.3, 0.9], [0.2, 0.2, 0.9], [0.3, 0.1, 0.9]], id="other-order"
-        ),
+        [[0.1, 0.9, 0.5], [0.2, 0.3, 0.9], [0.3, 0.2, 0.9]],  # one taken off
+        [[0.1, 0.4, 0.2], [0.1, 0.3, 0.9], [0.2, 0.2, 0.9], [0.3, 0.1, 0.9]],  # another order
     ],
 )
 def test_equal_means_of_the_others_are_tied(ratings):

@@ -17,11 +17,11 @@ from agreement import (
 from agreement.coefficients import COEFFICIENTS, all_pairs, all_pairs_of_fixed
 
 
-def stacks(rng, *, with_holes, n_systems=6, n_documents=7):
+def stacks(rng, *, with_holes):
     """Three metrics and two aspects: one fine-grained metric, the rest with many ties."""
-    scores = np.round(rng.normal(size=(3, n_systems, n_documents)), 1)
-    scores[0] = rng.normal(size=(n_systems, n_documents))
-    ratings = rng.integers(1, 4, size=(2, n_systems, n_documents)).astype(float)
+    scores = rng.normal(size=(3, 6, 7))
+    scores[1:] = np.round(scores[1:], 1)
+    ratings = rng.integers(1, 4, size=(2, 6, 7)).astype(float)
     ratings[0, :, 2] = 3.0
     scores[0, :4, 5] = [0.3, 0.1 + 0.2, 0.3, 0.3]  # nearly constant in some resamples
     if with_holes:
@@ -30,19 +30,17 @@ def stacks(rng, *, with_holes, n_systems=6, n_documents=7):
     return scores, ratings
 
 
-def one_by_one(scores, ratings, resamples, level, coefficient):
+def one_by_one(scores, ratings, resamples, **how):
     """Build each resample as matrices, with repeated rows and columns."""
-    result = np.empty((resamples.n_resamples, len(scores), len(ratings)))
+    result = []
     for b in range(resamples.n_resamples):
-        s = resamples.system_counts[b % len(resamples.system_counts)].astype(int)
-        d = resamples.document_counts[b % len(resamples.document_counts)].astype(int)
+        counts = resamples.system_counts, resamples.document_counts
+        s, d = (each[b % len(each)].astype(int) for each in counts)
         cells = np.ix_(np.repeat(np.arange(s.size), s), np.repeat(np.arange(d.size), d))
-        for m, x in enumerate(scores):
-            for a, y in enumerate(ratings):
-                result[b, m, a] = correlate(
-                    x[cells], y[cells], level=level, coefficient=coefficient
-                ).value
-    return result
+        result.append(
+            [[correlate(x[cells], y[cells], **how).value for y in ratings] for x in scores]
+        )
+    return np.array(result)
 
 
 @pytest.mark.parametrize("with_holes", [False, True])
@@ -52,12 +50,11 @@ def one_by_one(scores, ratings, resamples, level, coefficient):
 def test_resampled_values_match_resampled_matrices(level, coefficient, over, with_holes, rng):
     scores, ratings = stacks(rng, with_holes=with_holes)
     resamples = draw_resamples(6, 7, n_resamples=10, rng=rng)
-    if over == "systems":
-        resamples = replace(resamples, document_counts=np.ones((1, 7)))
-    elif over == "documents":
-        resamples = replace(resamples, system_counts=np.ones((1, 6)))
-    fast = resampled_correlations(scores, ratings, resamples, level=level, coefficient=coefficient)
-    slow = one_by_one(scores, ratings, resamples, level, coefficient)
+    kept = {"both": {}, "systems": {"document_counts": np.ones((1, 7))}}
+    kept["documents"] = {"system_counts": np.ones((1, 6))}
+    given = scores, ratings, replace(resamples, **kept[over])
+    how = {"level": level, "coefficient": coefficient}
+    fast, slow = resampled_correlations(*given, **how), one_by_one(*given, **how)
     np.testing.assert_allclose(fast, slow, atol=1e-9)
 
 

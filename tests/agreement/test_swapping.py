@@ -60,10 +60,8 @@ def by_swapping(a, b, y, is_plus, level, coefficient):
 @pytest.mark.parametrize("level", LEVELS)
 def test_p_value_matches_swapping_cell_by_cell(level, coefficient, is_tied, has_gaps):
     a, b, ratings = example(is_tied=is_tied, has_gaps=has_gaps)
-    rng = Recorded(4)
-    tests = swap_tests(
-        a, b, ratings, level=level, coefficient=coefficient, n_first=200, n_most=200, rng=rng
-    )
+    rng, how = Recorded(4), {"level": level, "coefficient": coefficient}
+    tests = swap_tests(a, b, ratings, **how, n_first=200, n_most=200, rng=rng)
     drawn = np.concatenate(rng.drawn)
     is_plus = np.ones((200, *a.shape), dtype=bool)
     have = ~np.isnan(a + b + ratings[0])
@@ -76,7 +74,7 @@ def test_p_value_matches_swapping_cell_by_cell(level, coefficient, is_tied, has_
     else:
         is_plus[:, have] = drawn.reshape(200, -1) == 1
     for test, y in zip(tests, ratings, strict=True):
-        assert test == (by_swapping(a, b, y, is_plus, level, coefficient), 200)
+        assert test == (by_swapping(a, b, y, is_plus, **how), 200)
 
 
 def test_second_stage_is_for_small_p_values():
