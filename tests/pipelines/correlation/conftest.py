@@ -11,11 +11,11 @@ from tests.rare import run
 KEYS = ["document_id", "system_id"]
 
 
-def study_rows(n_systems=6, n_documents=8):
+def study_rows():
     """Keys, two metrics and a length, and one aspect; seeded, without ties."""
     rng = np.random.default_rng(11)
-    quality = rng.normal(size=(n_systems, 1))
-    shape = n_systems, n_documents
+    shape = 6, 8
+    quality = rng.normal(size=(6, 1))
     systems, documents = np.indices(shape)
     return pl.DataFrame(
         {
@@ -79,12 +79,12 @@ def plain_bench(tmp_path, capsys):
 
 
 @pytest.fixture
-def bench(tmp_path, capsys, monkeypatch):
+def bench(plain_bench, monkeypatch):
     """The command without the pages, which have tests of their own."""
     monkeypatch.setattr(
         "pipelines.reports.agreement_report.write_report", lambda _result, _out, all_tables: None
     )
-    return Bench(tmp_path, capsys)
+    return plain_bench
 
 
 @pytest.fixture

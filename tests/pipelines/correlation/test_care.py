@@ -1,5 +1,7 @@
 """The traps of correlating with human ratings, each through the command line."""
 
+import re
+
 import polars as pl
 import pytest
 
@@ -7,8 +9,7 @@ KEYS = ["document_id", "system_id"]
 
 
 def test_constant_documents_are_skipped_and_counted(bench):
-    is_constant = pl.col("document_id").is_in(["d2", "d5"])
-    overall = pl.when(is_constant).then(3.0).otherwise("overall")
+    overall = pl.when(pl.col("document_id").is_in(["d2", "d5"])).then(3.0).otherwise("overall")
     _, out, _ = bench.correlate(ratings=bench.ratings(bench.rows.select(*KEYS, overall=overall)))
     rows = bench.table(metric="good", coefficient="spearman")
     skipped = {"system": 0, "summary": 2, "global": 0}
@@ -21,8 +22,7 @@ def test_duplicate_systems_are_named(bench):
     again = bench.rows.filter(system_id="s1").with_columns(system_id=pl.lit("s4"))
     rows = pl.concat([bench.rows.filter(pl.col("system_id") != "s4"), again])
     _, out, _ = bench.correlate(scores=[bench.scores(rows)])
-    assert "s1 and s4 have the same scores on every document" in out
-    assert "probably one system listed twice" in out
+    assert re.search("s1 and s4 have the same scores on every document .*: probably one", out)
 
 
 def test_filter_is_printed(bench):
@@ -36,11 +36,8 @@ def test_filter_is_printed(bench):
 
 def rated_by(rows, names):
     """Ratings of raters who differ by a constant of 1."""
-    raters = [
-        rows.select(*KEYS, pl.col("overall") + k, rater=pl.lit(name))
-        for k, name in enumerate(names)
-    ]
-    return pl.concat(raters)
+    named = enumerate(names)
+    return pl.concat(rows.select(*KEYS, pl.col("overall") + k, rater=pl.lit(n)) for k, n in named)
 
 
 def test_mean_is_over_the_raters_who_rated(bench):
@@ -67,16 +64,15 @@ def test_too_many_raters_for_the_cells_are_said(bench, monkeypatch):
 
 def test_equal_means_of_ratings_are_tied_in_any_order(bench):
     by_rater = {"A": [0.1, 0.2, 0.3], "B": [0.3, 0.2, 0.1], "C": [0.9, 0.9, 0.9]}
-    ratings = pl.DataFrame(
-        {"document_id": "d", "system_id": [*by_rater], "rater": ["xyz"] * 3, "m": [1, 2, 3]}
-    ).with_columns(pl.Series("overall", list(by_rater.values())), pl.col("rater").str.split(""))
+    keys = {"document_id": "d", "system_id": [*by_rater]}
+    scores = pl.DataFrame(keys | {"m": [1, 2, 3]})
+    ratings = pl.DataFrame(keys | {"rater": [["x", "y", "z"]] * 3, "overall": [*by_rater.values()]})
     bench.correlate(
         *("--coefficients", "kendall_b,spearman"),
-        scores=[bench.scores(ratings.drop("rater", "overall"))],
-        ratings=bench.ratings(ratings.drop("m").explode("rater", "overall")),
+        scores=[bench.scores(scores)],
+        ratings=bench.ratings(ratings.explode("rater", "overall")),
     )
-    by_hand = {"kendall_b": (2 / 3) ** 0.5, "spearman": 0.75**0.5}
-    for coefficient, expected in by_hand.items():
+    for coefficient, expected in (("kendall_b", (2 / 3) ** 0.5), ("spearman", 0.75**0.5)):
         values = bench.table(coefficient=coefficient)["value"].to_list()
         assert values == pytest.approx([expected] * 3, abs=1e-12)
 

@@ -65,13 +65,9 @@ def test_differences_are_differences_of_the_correlations(result):
 
 def test_interval_over_a_single_document_says_that_it_is_over_systems(plain_bench):
     one = plain_bench.rows.filter(document_id="d3")
-    _, out, _ = plain_bench.correlate(
-        *("--levels", "system", "--coefficients", "pearson"),
-        scores=[plain_bench.scores(one)],
-        ratings=plain_bench.ratings(one),
-    )
-    intervals = plain_bench.table()["interval"].drop_nulls()
-    assert set(intervals) == {"bootstrap-systems"}
+    inputs = {"scores": [plain_bench.scores(one)], "ratings": plain_bench.ratings(one)}
+    _, out, _ = plain_bench.correlate("--levels", "system", "--coefficients", "pearson", **inputs)
+    assert set(plain_bench.table()["interval"].drop_nulls()) == {"bootstrap-systems"}
     for text in (out, (plain_bench.out / "report.html").read_text()):
         assert re.search(r"intervals over systems[;.]|intervals over systems \(", text)
         assert "systems and documents (" not in text
@@ -100,33 +96,30 @@ def test_worst_disagreement_by_hand(bench):
 
 
 def test_report_is_not_replaced_unasked_nor_are_other_files(bench):
-    bench.out.mkdir()
-    mine = bench.out / "thesis.tex"
+    mine, stale = bench.out / "thesis.tex", bench.out / "plots" / "old.svg"
+    stale.parent.mkdir(parents=True)
     mine.write_text("mine")
     for arguments in ([], ["--fresh"]):
         status, _, err = bench.correlate(*arguments)
         assert status == 2
         assert "holds files that are not part of an assay report (thesis.tex)" in err
     mine.unlink()
+    stale.parent.rmdir()
     bench.correlate()
     status, _, err = bench.correlate()
     assert status == 2
     assert "holds a report already; use `--fresh` to replace it" in err
-    stale = bench.out / "plots" / "old.svg"
-    stale.parent.mkdir(exist_ok=True)
-    stale.write_text("old")
-    mine.write_text("mine")
+    stale.parent.mkdir()
+    for path in (mine, stale):
+        path.write_text("mine")
     assert bench.correlate("--fresh")[0] == 0
-    assert not stale.exists()
-    assert mine.read_text() == "mine"
+    assert (mine.read_text(), stale.exists()) == ("mine", False)
 
 
 def test_about_says_how_to_make_it_again(bench):
     bench.correlate("--levels", "system", "--seed", "3", "--aspects", "overall")
     about = bench.about()
-    command = about["command"].split()
-    assert command[:2] == ["assay", "correlate"]
-    assert "--levels system" in about["command"]
+    assert re.match("assay correlate .* --levels system ", about["command"])
     assert [each["level"] for each in about["verdicts"]] == ["system"] * 3
     assert (about["seed"], about["n_resamples"], about["n_documents"]) == (3, 20, 8)
     assert [each["role"] for each in about["inputs"]] == ["scores", "ratings"]
@@ -135,12 +128,11 @@ def test_about_says_how_to_make_it_again(bench):
 
 def test_levels_and_coefficients_are_kept_to(bench):
     bench.correlate("--levels", "summary,global", "--coefficients", "kendall_b,spearman")
-    tables = {name: bench.table(name) for name in ("correlations", "differences")}
-    assert all(set(table["level"]) == {"summary", "global"} for table in tables.values())
-    assert set(tables["correlations"]["coefficient"]) == {
-        *("kendall_b", "spearman", "partial_kendall_b", "partial_spearman")
-    }
-    assert set(tables["differences"]["coefficient"]) == {"kendall_b", "spearman"}
+    plain = {"kendall_b", "spearman"}
+    kinds = {"correlations": plain | {f"partial_{name}" for name in plain}, "differences": plain}
+    for name, coefficients in kinds.items():
+        assert set(bench.table(name)["level"]) == {"summary", "global"}
+        assert set(bench.table(name)["coefficient"]) == coefficients
 
 
 @pytest.mark.parametrize(
@@ -169,7 +161,6 @@ def test_first_coefficient_that_the_first_level_has_is_shown(
         ({}, 30, ("summary", "spearman")),
         ({}, 29, ("global", "spearman")),
         ({"levels": ["system", "summary"]}, 30, ("system", "pearson")),
-        ({"levels": ["summary"]}, 30, ("summary", "spearman")),
         ({"coefficients": ["kendall_b", "pearson"]}, 30, ("summary", "kendall_b")),
     ],
 )
@@ -179,9 +170,8 @@ def test_verdict_is_about_what_was_asked_for_else_as_of_judge(asked, n_rows, exp
 
 
 def test_no_level_rejected():
-    with pytest.raises(
-        ValueError, match=r"`--levels` and .* must name at least one of system, summary"
-    ):
+    said = "`--levels` and .* must name at least one of system, summary"
+    with pytest.raises(ValueError, match=said):
         CorrelateSettings(ratings="r.csv", levels=())
 
 

@@ -4,8 +4,6 @@ import gzip
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipelines.score import score_corpus
@@ -19,23 +17,16 @@ BY_PATH_OR_URL = pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path
 
 @pytest.fixture
 def run_folder(bench):
-    """Score a corpus of the study's keys with two quick metrics; return folder and corpus."""
-    words = ["cats", "sat", "on", "mats", "today"]
-    rows = [
-        {
-            "document_id": document,
-            "system_id": system,
-            "candidate": " ".join(words[: 1 + (3 * i) % 5]),
-            "reference": f"cats sat on {document}",
-            "source": f"the source of {document}",
-        }
-        for i, (document, system) in enumerate(bench.rows.select(KEYS).iter_rows())
-    ]
-    corpus = bench.folder / "corpus.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), corpus)
-    folder = bench.folder / "run"
+    """Score a corpus of the study's keys with two quick metrics; return the folder."""
+    n_words = 1 + 3 * pl.int_range(pl.len()) % 5
+    rows = bench.rows.select(
+        *KEYS,
+        candidate=pl.lit("cats sat on mats today").str.split(" ").list.head(n_words).list.join(" "),
+        reference=pl.format("cats sat on {}", "document_id"),
+    )
+    corpus, folder = bench.write("corpus.parquet", rows), bench.folder / "run"
     score_corpus(corpus, folder, metrics=("rouge1_r", "length"), local=True, rows_per_shard=10)
-    return folder, corpus
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -64,34 +55,29 @@ def test_ids_are_compared_as_text(bench, zeros):
 
 @BY_PATH_OR_URL
 def test_run_folder_is_read_by_its_committed_parts(bench, run_folder, named):
-    folder, _ = run_folder
-    stray = bench.rows.select(*KEYS).with_columns(rouge1_r=pl.lit(9.0), length=pl.lit(9.0))
-    stray.write_parquet(folder / "scores" / "part-000000-ffffffffffff.parquet")
-    status, _, _ = bench.correlate(scores=[named(folder)])
-    assert status == 0
+    stray = bench.rows.select(*KEYS, rouge1_r=9.0, length=9.0)
+    stray.write_parquet(run_folder / "scores" / "part-000000-ffffffffffff.parquet")
+    assert bench.correlate(scores=[named(run_folder)])[0] == 0
     assert bench.table("systems", kind="metric")["mean"].max() < 9.0
-    signatures = bench.about()["signatures"]
-    assert set(signatures) == {"rouge1_r", "length"}
-    assert "rouge1" in signatures["rouge1_r"]
-    inputs = bench.about()["inputs"]
-    assert [each["role"] for each in inputs] == ["scores"] * 5 + ["ratings"]
+    about = bench.about()
+    assert set(about["signatures"]) == {"rouge1_r", "length"}
+    assert "rouge1" in about["signatures"]["rouge1_r"]
+    assert [each["role"] for each in about["inputs"]] == ["scores"] * 5 + ["ratings"]
 
 
 @BY_PATH_OR_URL
 def test_run_without_a_part_rejected_finished_or_not(refused, run_folder, named):
-    folder, _ = run_folder
-    next((folder / "scores").glob("part-000001-*")).unlink()
-    assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(folder)])
-    (folder / "_SUCCESS").unlink()
-    assert "has not finished" in refused(scores=[named(folder)])
+    next((run_folder / "scores").glob("part-000001-*")).unlink()
+    assert "must hold 5 scores files of its run, got 4" in refused(scores=[named(run_folder)])
+    (run_folder / "_SUCCESS").unlink()
+    assert "has not finished" in refused(scores=[named(run_folder)])
 
 
 def test_same_metric_of_two_inputs_is_named_by_input(bench):
-    first = bench.scores(bench.rows.select(*KEYS, "good", "poor"), "a/run.parquet")
-    second = bench.scores(
-        bench.rows.select(*KEYS, good=-pl.col("good"), extra=pl.col("poor")), "b/run.parquet"
-    )
-    _, out, _ = bench.correlate(scores=[first, second])
+    first = bench.rows.select(*KEYS, "good", "poor")
+    second = bench.rows.select(*KEYS, good=-pl.col("good"), extra="poor")
+    paths = [bench.scores(first, "a/run.parquet"), bench.scores(second, "b/run.parquet")]
+    _, out, _ = bench.correlate(scores=paths)
     rows = bench.table(level="system", coefficient="pearson")
     values = dict(rows.select("metric", "value").iter_rows())
     assert list(values) == ["a/run/good", "poor", "b/run/good", "extra"]
@@ -111,13 +97,11 @@ def test_metric_of_other_files_is_refused_and_of_the_same_named_by_input(bench):
         ]
         return read_scores(inputs, keys, columns={})
 
-    with pytest.raises(
-        ValueError, match=r"`good` must be computed with the same files .*/a\.parquet and .*/b\.par"
-    ):
+    said = r"`good` must be computed with the same files .*/a\.parquet and .*/b\.par"
+    with pytest.raises(ValueError, match=said):
         read(a="good|enc:v|hash:0a1b", b="good|enc:v|hash:2c3d")
-    found = read(
-        a="good|enc:v|hash:0a1b", c="good|enc:v|hash:0a1b", d="good|enc:v|hash:2c|ref:mean"
-    )
+    same = "good|enc:v|hash:0a1b"
+    found = read(a=same, c=same, d="good|enc:v|hash:2c|ref:mean")
     assert found.metrics == ["a/good", "c/good", "d/good"]
 
 
@@ -155,18 +139,16 @@ def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, ce
     columns = {"x": cells, "y": [1, 2], "z": ["p", "q"]}
     frame = pl.DataFrame({"document_id": ["a", "b"], "system_id": "s", **columns})
     frame.write_csv(path)
-    scores = read_scores([find_scores(str(path))], frame.select(KEYS), columns={})
-    ratings = read_ratings(str(path), columns={})
+    scores = read_scores([find_scores(path)], frame.select(KEYS), columns={})
+    ratings = read_ratings(path, columns={})
     for found in (scores, ratings):
         (note,) = [note for note in found.notes if "is left out" in note]
         said = f"Column `x` of {path} is left out because its cells are not numbers: {cells[0]!r}"
         assert note.startswith(said)
     assert scores.metrics == ratings.aspects == ["y"]
     frame.drop("y").write_csv(path)
-    with pytest.raises(
-        ValueError, match=r"the keys, got x .*\. Column `x` of .* write them as 1234"
-    ):
-        read_ratings(str(path), columns={})
+    with pytest.raises(ValueError, match=r"the keys, got x .*\. Column `x` of .* write them as 12"):
+        read_ratings(path, columns={})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tables of ours as JSON lines of sacrerouge."""
 
 import json
+import re
 
 import polars as pl
 import pytest
@@ -13,11 +14,9 @@ def export(tmp_path, capsys):
     """Export tables; return the status, the lines by file, and what was said."""
 
     def call(*tables):
-        paths = []
-        for k, table in enumerate(tables):
-            frame = pl.DataFrame({"document_id": ["d"], "system_id": ["x"]} | table)
-            frame.write_parquet(tmp_path / f"{k}.parquet")
-            paths.append(str(tmp_path / f"{k}.parquet"))
+        paths = [str(tmp_path / f"{k}.parquet") for k in range(len(tables))]
+        for path, table in zip(paths, tables, strict=True):
+            pl.DataFrame({"document_id": ["d"], "system_id": ["x"]} | table).write_parquet(path)
         out = tmp_path / "out"
         status = run(["export", "sacrerouge", *paths, "--out", str(out)])
         said = capsys.readouterr()
@@ -39,15 +38,13 @@ def test_corpus_and_scores_by_hand(export):
     assert "2 candidates and 2 rows of scores" in said
     person = {"instance_id": "d 1", "summarizer_id": "A", "summarizer_type": "reference"}
     peer = {"instance_id": "d2", "summarizer_id": "7", "summarizer_type": "peer"}
-    references = [{"text": "r1"}, {"text": "r2"}]
+    ship = {
+        "summary": {"text": "A ship\nsank – now."},
+        "references": [{"text": "r1"}, {"text": "r2"}],
+    }
     assert lines == {
         "summaries": [
-            person
-            | {
-                "summary": {"text": "A ship\nsank – now."},
-                "references": references,
-                "documents": [],
-            },
+            person | ship | {"documents": []},
             peer | {"summary": {"text": "B."}, "references": [], "documents": []},
         ],
         "metrics": [
@@ -75,8 +72,7 @@ def test_ratings_of_one_pool_are_averaged_and_text_is_named(export):
     columns = {"overall": [1, 4], "share": ["12.3%", "9%"], "n": ["a", "b"]}
     _, lines, said = export(keys | columns)
     assert [line["metrics"] for line in lines["metrics"]] == [{"overall": 2.5}]
-    assert "Column `share` of " in said
-    assert "is left out because its cells are not numbers: '12.3%'" in said
+    assert re.search("Column `share` of .* left out because its cells are not .*: '12.3%'", said)
     assert "`n`" not in said
 
 

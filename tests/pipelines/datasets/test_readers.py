@@ -40,14 +40,10 @@ def test_files_of_a_folder_are_read_once(importing, write):
 
 
 def test_hub_columns_of_cnn_dailymail_keep_their_order(importing, tmp_path):
-    n_rows = 2_500  # more than a batch
-    frame = pl.DataFrame({"id": range(n_rows)}).with_columns(
-        pl.format("article {}", "id").alias("article"),
-        pl.format("high {}", "id").alias("highlights"),
-    )
+    rows = [(str(i), f"article {i}", f"high {i}") for i in range(2_500)]  # more than a batch
+    frame = pl.DataFrame(rows, ["id", "article", "highlights"], orient="row")
     frame.write_parquet(tmp_path / "train.parquet")
-    found = importing("cnn-dailymail", tmp_path / "train.parquet").corpus
-    assert found.rows() == [(str(i), f"article {i}", f"high {i}") for i in range(n_rows)]
+    assert importing("cnn-dailymail", tmp_path / "train.parquet").corpus.rows() == rows
 
 
 NEWSROOM = {
@@ -100,14 +96,11 @@ def test_newsroom_evaluation_by_hand(importing, write):
         newsroom_row(7, "textrank", [2, 2, 2, 2]),
     )
     found = importing("newsroom-human", write("newsroom-human-eval.csv", text), ratings=True)
-    assert found.corpus["system_id"].to_list() == ["lede3", "textrank"]
-    assert found.row("lede3") == {
-        "document_id": "7",
-        "system_id": "lede3",
-        "candidate": "Tug of lede3's",
-        "references": None,
-        "source": ['A ship sank.\nNine were saved,\n"all of them".'],
-    }
+    source = ['A ship sank.\nNine were saved,\n"all of them".']
+    assert found.corpus.rows() == [
+        ("7", "lede3", "Tug of lede3's", None, source),
+        ("7", "textrank", "Tug of textrank's", None, source),
+    ]
     assert found.ratings.rows() == [
         ("7", "lede3", "rater-1", 1, 2, 3, 4),
         ("7", "lede3", "rater-2", 5, None, 5, 5),
@@ -117,20 +110,15 @@ def test_newsroom_evaluation_by_hand(importing, write):
 
 
 def test_newsroom_reference_found_by_title(importing, write):
-    text = newsroom_csv(
-        newsroom_row(7, "lede3", [1, 2, 3, 4]),
-        newsroom_row(8, "lede3", [1, 2, 3, 4], title="Nobody wrote this"),
-        newsroom_row(9, "lede3", [1, 2, 3, 4], title=""),
-    )
+    titled = newsroom_row(8, "a", [1, 2, 3, 4], "Not there"), newsroom_row(9, "a", [1, 2, 3, 4], "")
+    text = newsroom_csv(newsroom_row(7, "a", [1, 2, 3, 4]), *titled)
     lines = [
         {"title": "Other", "summary": "Another.", "text": "x", "archive": "a"},
         {"title": None, "summary": "Of another article.", "text": "x"},
         {"title": "TUG saves nine &  a dog", "summary": "A tug saved nine.", "text": "x"},
     ]
-    files = write("eval.csv", text), write("test.jsonl.gz", lines)
-    found = importing("newsroom-human", *files, ratings=True)
-    references = [found.row("lede3", document)["references"] for document in "789"]
-    assert references == [["A tug saved nine."], None, None]
+    found = importing("newsroom-human", write("a.csv", text), write("test.jsonl.gz", lines))
+    assert found.corpus["references"].to_list() == [["A tug saved nine."], None, None]
     assert "Left out: 2, references: no article of Newsroom has the title." in found.said
 
 
@@ -183,9 +171,8 @@ def test_unpaired_summeval_has_no_source_and_ratings_need_a_name(importing, writ
 
 def test_candidate_that_is_there_twice_is_kept_once(importing, write):
     others = [summeval_row(decoded="another text"), summeval_row(references=["Tug saves nine."])]
-    found = importing(
-        "summeval", write("a.jsonl", [summeval_row(), summeval_row(), *others]), ratings=True
-    )
+    path = write("a.jsonl", [summeval_row(), summeval_row(), *others])
+    found = importing("summeval", path, ratings=True)
     assert found.corpus["candidate"].to_list() == ["a tug saved nine ."]
     assert found.corpus["references"].to_list() == [["Tug saves nine.", "Nine saved."]]
     assert found.ratings.height == 3
@@ -205,9 +192,8 @@ TSV = (
 
 
 def test_answers_to_question_3(importing, write):
-    found = importing(
-        "asap-sas", write("train_rel_2.tsv", TSV), write("sample.txt", "It is hot.\n"), ratings=True
-    )
+    files = write("train_rel_2.tsv", TSV), write("sample.txt", "It is hot.\n")
+    found = importing("asap-sas", *files, ratings=True)
     assert found.corpus.rows() == [
         ("question-3", "1", 'The setting "affects him', ["It is hot."], None),
         ("question-3", "3", "Hot sun.", ["It is hot."], None),
