@@ -34,19 +34,17 @@ def resampled_kendall_of_cells(
     unordered pairs of systems times unordered pairs of documents, each standing for two pairs
     of cells (or one, where a system or a document is paired with itself).
     """
-    x_classes, y_classes = _cell_classes(metrics, joint), _cell_classes(aspects, joint)
-    forms = _PairForms(joint, system_counts, document_counts)
-    products = forms.sums(x_classes, y_classes)
+    x, y = metrics[:, joint], aspects[:, joint]
+    classes = tie_classes(x), tie_classes(y)
+    products = _PairForms(joint, system_counts, document_counts).sums(*classes)
     result = np.empty_like(products)
     chunk = max(1, FORM_NUMBERS // joint.size)
     for start in range(0, len(result), chunk):
         rows = slice(start, start + chunk)
         systems, documents = rows_of(system_counts, rows), rows_of(document_counts, rows)
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
-        x_norms = kendall_norms(x_classes[:, joint], cells, coefficient)
-        y_norms = kendall_norms(y_classes[:, joint], cells, coefficient)
+        x_norms, y_norms = (kendall_norms(each, cells, coefficient) for each in classes)
         values = combine_all(products[rows], x_norms, y_norms, coefficient)
-        x, y = metrics[:, joint], aspects[:, joint]
         result[rows] = blank_nearly_constant(values, x, y, cells)
     return result
 
@@ -54,12 +52,6 @@ def resampled_kendall_of_cells(
 def exact_kind(n: int) -> type[np.floating]:
     """Kind of float that holds sums of up to n squared exactly, the faster one if it does."""
     return np.float32 if n**2 < EXACT_IN_FLOAT32 else np.float64
-
-
-def _cell_classes(stack: Array, joint: Array) -> Array:
-    classes = np.zeros(stack.shape, dtype=np.int32)
-    classes[:, joint] = tie_classes(stack[:, joint])
-    return classes
 
 
 def rows_of(counts: Array, rows: slice) -> Array:
@@ -79,7 +71,8 @@ class _PairForms:
         self._n_resamples = max(len(system_counts), len(document_counts))
 
     def sums(self, x: Array, y: Array) -> Array:
-        """Concordant minus discordant weight, shape (n_resamples, n_x, n_y)."""
+        """Concordant minus discordant weight, shape (n_resamples, n_x, n_y); by tie classes."""
+        x, y = (self._laid_out(classes) for classes in (x, y))
         result = np.zeros((self._n_resamples, len(x), len(y)))
         step = max(1, FORM_NUMBERS // (self._d.size * (len(y) + 1)))
         for start in range(0, self._i.size, step):
@@ -90,6 +83,11 @@ class _PairForms:
                 forms = [straight * a + crossed * b for a, b in y_signs]
                 result[:, row] += self._weighted(forms, pairs)
         return result
+
+    def _laid_out(self, classes: Array) -> Array:
+        matrices = np.zeros((len(classes), *self._joint.shape), dtype=np.int32)
+        matrices[:, self._joint] = classes
+        return matrices
 
     def _signs(self, classes: Array, pairs: slice) -> tuple[Array, Array]:
         """Signs of cell (i, d) against (j, e), and of (i, e) against (j, d), 0 if no other pair."""

@@ -78,7 +78,7 @@ def documents_for_correlation(scores: np.ndarray, ratings: np.ndarray) -> Docume
             return DocumentsNeeded(None, np.nan, reason)
     limit = _forecast(parts, math.inf)
     # The expected correlation has at most one turn, and is smooth in the logarithm of n.
-    n = _smallest(lambda n: abs(_forecast(parts, n) - limit) <= TOLERANCE, 1, ratio=1.1)
+    n = _smallest(lambda n: abs(_forecast(parts, n) - limit) <= TOLERANCE)
     no_number = "no number of documents brings it that close" if n is None else None
     return DocumentsNeeded(n, limit, no_number)
 
@@ -97,8 +97,7 @@ def variance_components(first: np.ndarray, second: np.ndarray | None = None) -> 
         return VarianceComponents(np.nan, np.nan)
     x, y = x - x.mean(), y - y.mean()
     by_system = n_documents * (x.mean(1) @ y.mean(1)) / (n_systems - 1)
-    x_rest = x - x.mean(1, keepdims=True) - x.mean(0)
-    y_rest = y - y.mean(1, keepdims=True) - y.mean(0)
+    x_rest, y_rest = (each - each.mean(1, keepdims=True) - each.mean(0) for each in (x, y))
     rest = (x_rest * y_rest).sum() / ((n_systems - 1) * (n_documents - 1))
     return VarianceComponents(float((by_system - rest) / n_documents), float(rest))
 
@@ -112,13 +111,13 @@ def _forecast(
     return min(max(value, -1.0), 1.0)
 
 
-def _smallest(is_enough: Callable[[int], bool], first: int, *, ratio: float) -> int | None:
+def _smallest(is_enough: Callable[[int], bool]) -> int | None:
     """Smallest number from which on the condition holds, from the top, where it may turn."""
     above = below = MOST_UNITS
     if not is_enough(above):
         return None
-    while above > first:
-        below = max(first, min(above - 1, int(above / ratio)))
+    while above > 1:
+        below = min(above - 1, int(above / 1.1))
         if not is_enough(below):
             break
         above = below

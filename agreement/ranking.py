@@ -136,10 +136,9 @@ def _swap_p_value(
 def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Average values drawn with replacement, shape (n_resamples,), some resamples at a time."""
     n = len(values)
-    chances = np.full(n, 1.0 / n)
     step = max(1, CHUNK_NUMBERS // n)
     parts = [
-        rng.multinomial(n, chances, size=min(step, n_resamples - start)) @ values
+        draw_counts(n, n_resamples=min(step, n_resamples - start), rng=rng) @ values
         for start in range(0, n_resamples, step)
     ]
     return np.concatenate(parts) / n

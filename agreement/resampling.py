@@ -13,7 +13,7 @@ metrics paired, and turns the work into matrix products:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,14 +218,14 @@ def _summary_level(
     n_rows = max(len(system_counts), len(document_counts))
     sums = np.zeros((n_rows, len(metrics), len(aspects)))
     n_defined = np.zeros_like(sums)
-    inside = _DocumentCorrelations(system_counts, coefficient)
+    correlate = _inside_documents(system_counts, coefficient)
     for document in range(metrics.shape[-1]):
         x, y = metrics[..., document], aspects[..., document]
         counts = document_counts[:, document, None, None]
         for m, a, joint in _blocks(~np.isnan(x), ~np.isnan(y)):
             if joint.sum() < 2:
                 continue
-            values = inside.correlate(x[m], y[a], joint)
+            values = correlate(x[m], y[a], joint)
             is_defined = ~np.isnan(values)
             values[~is_defined] = 0.0
             block = slice(None), m[:, None], a
@@ -234,40 +234,39 @@ def _summary_level(
     return np.where(n_defined > 0, sums / np.maximum(n_defined, 1.0), np.nan)
 
 
-class _DocumentCorrelations:
-    """Correlations across systems inside one document, for fixed counts of systems."""
+def _inside_documents(
+    system_counts: Array, coefficient: str
+) -> Callable[[Array, Array, Array], Array]:
+    """Make the function that correlates across the `joint` systems inside one document.
 
-    def __init__(self, system_counts: Array, coefficient: str) -> None:
-        self._counts = system_counts
-        self._coefficient = coefficient
-        n_systems = system_counts.shape[1]
-        self._i, self._j = np.triu_indices(n_systems, 1)
-        if coefficient.startswith("kendall"):
-            kind = exact_kind(n_systems)
-            self._pair_counts = (system_counts[:, self._i] * system_counts[:, self._j]).astype(kind)
+    It makes (n_rows, n_metrics, n_aspects) of (n_metrics, n_systems) and (n_aspects, n_systems).
+    """
+    is_kendall, n_systems = coefficient.startswith("kendall"), system_counts.shape[1]
+    i, j = np.triu_indices(n_systems, 1)
+    kind = exact_kind(n_systems)
+    if is_kendall:
+        pair_counts = (system_counts[:, i] * system_counts[:, j]).astype(kind)
 
-    def correlate(self, x: Array, y: Array, joint: Array) -> Array:
-        """Return (n_rows, n_metrics, n_aspects) from (n_metrics, n_systems) and its like."""
-        counts = np.ascontiguousarray(self._counts[:, joint])
-        x, y = x[:, joint], y[:, joint]
-        if not self._coefficient.startswith("kendall"):
-            return all_pairs_of_fixed(x, y, counts, self._coefficient)
-        x_classes, y_classes = tie_classes(x), tie_classes(y)
-        left, right = self._signs(x_classes, joint), self._signs(y_classes, joint)
-        products = (left[:, None] * right[None]).reshape(-1, left.shape[-1])
-        numerator = (self._pair_counts @ products.T).reshape(-1, len(left), len(right))
-        x_norms = kendall_norms(x_classes, counts, self._coefficient)
-        y_norms = kendall_norms(y_classes, counts, self._coefficient)
-        result = combine_all(numerator, x_norms, y_norms, self._coefficient)
-        return blank_nearly_constant(result, x, y, counts)
-
-    def _signs(self, classes: Array, joint: Array) -> Array:
+    def signs(classes: Array, joint: Array) -> Array:
         """Signs of the differences of all pairs of systems, 0 for a pair not in `joint`."""
         of_all = np.zeros((len(classes), joint.size), dtype=np.int64)
         of_all[:, joint] = classes
-        signs = np.sign(of_all[:, self._i] - of_all[:, self._j])
-        signs *= joint[self._i] & joint[self._j]
-        return signs.astype(self._pair_counts.dtype)
+        return (np.sign(of_all[:, i] - of_all[:, j]) * (joint[i] & joint[j])).astype(kind)
+
+    def correlate(x: Array, y: Array, joint: Array) -> Array:
+        counts = np.ascontiguousarray(system_counts[:, joint])
+        x, y = x[:, joint], y[:, joint]
+        if not is_kendall:
+            return all_pairs_of_fixed(x, y, counts, coefficient)
+        classes = tie_classes(x), tie_classes(y)
+        left, right = (signs(each, joint) for each in classes)
+        products = (left[:, None] * right[None]).reshape(-1, i.size)
+        numerator = (pair_counts @ products.T).reshape(-1, len(x), len(y))
+        x_norms, y_norms = (kendall_norms(each, counts, coefficient) for each in classes)
+        result = combine_all(numerator, x_norms, y_norms, coefficient)
+        return blank_nearly_constant(result, x, y, counts)
+
+    return correlate
 
 
 def _global_level(

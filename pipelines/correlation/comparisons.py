@@ -120,17 +120,12 @@ def with_best(correlations: pl.DataFrame, differences: pl.DataFrame) -> pl.DataF
         best = best_metric(rows["metric"].to_list(), rows["value"].to_list())
         best_of[place] = None if best is None else rows["metric"][best]
     tests = differences.filter(test="perm-both", against=BEST)
-    p_best = {
-        (*place, frozenset({one, other})): p_value
-        for *place, one, other, p_value in tests.select(
-            *key, "metric_a", "metric_b", "p_holm"
-        ).iter_rows()
-    }
+    tests = tests.select(*key, "metric_a", "metric_b", "p_holm")
+    p_best = {(*place, frozenset((a, b))): p for *place, a, b, p in tests.iter_rows()}
     marks = []
     for *where, metric in correlations.select(*key, "metric").iter_rows():
-        best_here = best_of[*where]
-        p_value = p_best.get((*where, frozenset({best_here, metric})))
-        is_best = metric == best_here
+        p_value = p_best.get((*where, frozenset({best_of[*where], metric})))
+        is_best = metric == best_of[*where]
         marks.append((is_best, is_best or (p_value is not None and p_value > ALPHA), p_value))
     columns = {"is_best": pl.Boolean, "is_tied": pl.Boolean, "p_best": pl.Float64}
     return correlations.with_columns(pl.DataFrame(marks, columns, orient="row").get_columns())

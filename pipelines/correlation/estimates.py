@@ -70,8 +70,13 @@ def correlation_rows(
     study: Study, settings: CorrelateSettings, estimates: Estimates, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """By aspect, metric and level: correlations, the same given length, accuracies."""
-    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+    for common, m, k in _cells(study):
         x, y = agreement.shared_cells(study.scores[m], study.ratings[k])
+        common |= {
+            "n_cells": int((~np.isnan(x)).sum()),
+            "raters": study.pool,
+            "is_baseline": is_baseline(study.metrics[m]),
+        }
         for level in settings.levels:
             rows = [
                 _correlation_row(x, y, estimates, (level, coefficient), m, k)
@@ -83,15 +88,13 @@ def correlation_rows(
                     point = agreement.partial_correlate(x, y, study.lengths, **how)
                     rows.append({**asdict(point), "coefficient": f"partial_{coefficient}"})
             rows += _accuracy_rows(x, y, level, settings, rng)
-            common = {
-                "aspect": aspect,
-                "metric": metric,
-                "level": level,
-                "n_cells": int((~np.isnan(x)).sum()),
-                "raters": study.pool,
-                "is_baseline": is_baseline(metric),
-            }
-            yield from (common | row for row in rows)
+            yield from (common | {"level": level} | row for row in rows)
+
+
+def _cells(study: Study) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Go through aspects and their metrics: names for a row, places of metric and aspect."""
+    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+        yield {"aspect": aspect, "metric": metric}, m, k
 
 
 def _correlation_row(
@@ -132,17 +135,10 @@ def _accuracy_rows(
 
 def power_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Say what a larger study would need, by aspect and metric."""
-    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+    for row, m, k in _cells(study):
         x, y = study.scores[m], study.ratings[k]
         point = agreement.correlate(x, y, level="system")
-        row = {
-            "aspect": aspect,
-            "metric": metric,
-            "value": point.value,
-            "n_systems": point.n_systems,
-            "n_documents": point.n_documents,
-            "reason": point.reason,
-        }
+        row |= asdict(point)
         if point.reason is None and abs(point.value) < 1.0:
             documents = agreement.documents_for_correlation(x, y)
             row |= {
@@ -169,11 +165,10 @@ def rater_rows(study: Study, settings: CorrelateSettings) -> Iterator[dict[str, 
             alpha = agreement.krippendorff_alpha(flat, measurement=measurement)
             yield {**common, "statistic": statistic, **asdict(alpha)}
         for level, coefficient in product(settings.levels, settings.correlations):
-            row: dict[str, Any] = {"statistic": f"leave_one_out_{coefficient}", "level": level}
-            row |= asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
+            found = asdict(agreement.leave_one_out(stack, level=level, coefficient=coefficient))
             if level == "system":
-                row["n_units"] = len(study.systems)
-            yield {**common, **row}
+                found["n_units"] = len(study.systems)
+            yield {**common, "statistic": f"leave_one_out_{coefficient}", "level": level, **found}
 
 
 def system_rows(
@@ -187,15 +182,8 @@ def system_rows(
         kept = np.where(rated, matrix, np.nan)
         means = agreement.mean_intervals(kept, n_resamples=settings.resamples, rng=rng)
         for system, mean, n in zip(study.systems, means, (~np.isnan(kept)).sum(1), strict=True):
-            yield {
-                "system_id": system,
-                "name": name,
-                "kind": kind,
-                "mean": mean.value,
-                "low": mean.low,
-                "high": mean.high,
-                "n_documents": int(n),
-            }
+            row = {"system_id": system, "name": name, "kind": kind, "n_documents": int(n)}
+            yield row | asdict(mean) | {"mean": mean.value}
 
 
 def sample_size_rows(
@@ -214,11 +202,11 @@ def sample_size_rows(
         curve = agreement.sample_size_curve(
             study.scores, study.ratings, sizes, **how, n_draws=N_DRAWS, rng=rng
         )
-        for k, m, s in np.ndindex(len(study.aspects), len(study.metrics), sizes.size):
-            yield how | {
-                "aspect": study.aspects[k],
-                "metric": study.metrics[m],
-                "n_documents": int(sizes[s]),
+        for (names, m, k), (s, size) in product(_cells(study), enumerate(sizes.tolist())):
+            yield {
+                **names,
+                **how,
+                "n_documents": size,
                 "n_draws": N_DRAWS,
                 "n_undefined": int(curve.n_undefined[s, m, k]),
                 "mean": curve.means[s, m, k],
@@ -229,7 +217,7 @@ def sample_size_rows(
 
 def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Candidates whose rank inside their document differs most, the worst of each metric first."""
-    for (k, aspect), (m, metric) in product(enumerate(study.aspects), enumerate(study.metrics)):
+    for names, m, k in _cells(study):
         scores, ratings = agreement.shared_cells(study.scores[m], study.ratings[k])
         score_ranks, rating_ranks = _rank_shares(scores), _rank_shares(ratings)
         gaps = score_ranks - rating_ranks
@@ -237,8 +225,7 @@ def disagreement_rows(study: Study) -> Iterator[dict[str, Any]]:
         order = np.argsort(-np.abs(gaps[cells[:, 0], cells[:, 1]]), kind="stable")
         for i, j in cells[order[:N_DISAGREEMENTS]]:
             yield {
-                "aspect": aspect,
-                "metric": metric,
+                **names,
                 "document_id": study.documents[j],
                 "system_id": study.systems[i],
                 "score": scores[i, j],

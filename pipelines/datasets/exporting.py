@@ -25,7 +25,6 @@ from pipelines.tables.keyed import (
     RATER,
     check_unique,
     collect,
-    notes_on_dropped,
     number_columns,
     place,
     scan_files,
@@ -192,10 +191,8 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
             )
     check_unique(frame, by, where, "keep one row of each")
     names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    numbers = number_columns(frame, names, where)
-    dropped = notes_on_dropped(frame, names, numbers, where)
+    numbers, kept, dropped = number_columns(frame, names, where)
     notes += dropped
-    kept = [name for name in names if name in numbers.columns]
     if not kept:
         raise ValueError(
             f"{where} must have a column of numbers besides the keys, got none"

@@ -135,26 +135,20 @@ def cells_of(frame: pl.DataFrame, name: str) -> pl.Series:
     return frame[name].alias("cells")
 
 
-def number_columns(frame: pl.DataFrame, names: Sequence[str], where: str) -> pl.DataFrame:
+def number_columns(
+    frame: pl.DataFrame, names: Sequence[str], where: str
+) -> tuple[pl.DataFrame, list[str], list[str]]:
     """Turn columns into float64, NaN into null; those without any number are left out.
 
-    A column of nothing but nulls counts as numbers. `where` is the file, for messages.
+    A column of nothing but nulls counts as numbers. `where` is the file, for messages. Also returns
+    the names of those that stay, and notes on others in which people would read numbers.
 
     Raises ValueError if a column has numbers and text, or an infinite number.
     """
     numbers = {name: _numbers(frame, name, where) for name in names}
-    kept = [column.alias(name) for name, column in numbers.items() if column is not None]
-    return frame.drop(selectors.by_name(*names)).with_columns(kept)
-
-
-def notes_on_dropped(
-    frame: pl.DataFrame, names: Sequence[str], kept: pl.DataFrame, where: str
-) -> list[str]:
-    """Say which columns `number_columns` has left out though people would read numbers there."""
+    kept = {name: column for name, column in numbers.items() if column is not None}
     notes = []
-    for name in names:
-        if name in kept.columns or frame[name].dtype != pl.String:
-            continue
+    for name in [name for name in names if name not in kept and frame[name].dtype == pl.String]:
         cells = cells_of(frame, name).str.strip_chars().drop_nulls()
         cells = cells.filter(cells != "")
         if 2 * int(cells.str.contains(_LIKE_A_NUMBER).sum()) > len(cells):
@@ -163,7 +157,8 @@ def notes_on_dropped(
                 f"{cells[0]!r}; write them as 1234.5, without %, a decimal comma or marks between "
                 "thousands"
             )
-    return notes
+    columns = [column.alias(name) for name, column in kept.items()]
+    return frame.drop(selectors.by_name(*names)).with_columns(columns), [*kept], notes
 
 
 def check_unique(frame: pl.DataFrame, keys: Sequence[str], where: str, remedy: str) -> None:

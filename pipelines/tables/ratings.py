@@ -142,11 +142,9 @@ def _with_aspects(
         if name not in names:
             raise ValueError(f"aspect `{name}` is not in {where}, which has {keyed.listed(names)}")
     wanted = [*(asked or names)]
-    numbers = keyed.number_columns(frame, wanted, where)
-    kept = [name for name in wanted if name in numbers.columns]
+    numbers, kept, notes = keyed.number_columns(frame, wanted, where)
     if text := [name for name in asked if name not in kept]:
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
-    notes = keyed.notes_on_dropped(frame, wanted, numbers, where)
     if not kept:
         firsts = [
             f"{name} ({str(cells[0])[:20]!r})"

@@ -204,11 +204,11 @@ def _rated_rows(
             "with `--columns`, or other systems"
         )
     keyed.check_unique(rows, KEYS, where, "keep one row of each")
-    numbers = keyed.number_columns(rows, names, where)
-    texts = [name for name in names if name not in numbers.columns]
+    numbers, of_numbers, notes = keyed.number_columns(rows, names, where)
+    texts = [name for name in names if name not in of_numbers]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    return numbers, keyed.notes_on_dropped(rows, names, numbers, where)
+    return numbers, notes
 
 
 def _refuse_other_content(

@@ -65,7 +65,10 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     )
     scored = scores.frame.with_columns(selectors.by_name(*scores.metrics).is_not_null())
     scored = scored.filter(pl.any_horizontal(selectors.by_name(*scores.metrics)))
-    aspects, metrics = _with_values(rated, ratings.aspects), _with_values(scored, scores.metrics)
+    aspects, metrics = (
+        [name for name in names if cells_of(frame, name).any()]
+        for frame, names in ((rated, ratings.aspects), (scored, scores.metrics))
+    )
     if not aspects:
         raise ValueError(
             f"the {counted(len(rated), 'rated row')} must have a rating, but every cell of "
@@ -100,10 +103,6 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     return cut, replace(scores, frame=frame, metrics=metrics), said
 
 
-def _with_values(frame: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    return [name for name in names if cells_of(frame, name).any()]
-
-
 def _complete(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Keys of the rows that have a value in all of these columns; none without a column."""
     if not names:
@@ -114,9 +113,7 @@ def _complete(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 def make_study(ratings: Ratings, scores: Scores) -> Study:
     """Lay scores and mean ratings out over the rated systems and documents, both sorted."""
     rated = ratings.frame
-    systems, documents = (
-        rated[key].unique().sort().to_list() for key in ("system_id", "document_id")
-    )
+    documents, systems = (rated[key].unique().sort().to_list() for key in KEYS)
     shape = len(systems), len(documents)
     cells = _places(rated["system_id"], systems), _places(rated["document_id"], documents)
     values = {name: _numbers(rated, name) for name in ratings.aspects}

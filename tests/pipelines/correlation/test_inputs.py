@@ -127,10 +127,10 @@ def test_columns_that_are_metrics(bench, names, options, metrics):
 def test_numbers_in_text_and_gaps():
     columns = {"x": [" 1.5", "", "nan"], "y": [True, False, None], "z": ["p", "q", None]}
     frame = pl.DataFrame({"document_id": ["a", "b", "c"], "system_id": "s", **columns})
-    found = number_columns(frame, ["x", "y", "z"], "here")
+    found, kept, _ = number_columns(frame, ["x", "y", "z"], "here")
     assert found["x"].to_list() == [1.5, None, None]
     assert found["y"].to_list() == [1.0, 0.0, None]
-    assert "z" not in found.columns
+    assert kept == ["x", "y"] == found.columns[2:]
 
 
 @pytest.mark.parametrize("cells", [["12.3%", "45 %"], ["0,12", "3,4"], ["1,234", "2,345"]])
