@@ -20,13 +20,6 @@ def test_systems_for_correlation_matches_tables(r, n):
     assert systems_for_correlation(r) == n
 
 
-def test_components_of_an_exact_design():
-    # System effects -1, 1; document effects -2, 0, 2; nothing else.
-    scores = np.array([[-1.0], [1.0]]) + np.array([-2.0, 0.0, 2.0])
-    parts = variance_components(scores)
-    assert (parts.systems, parts.residual) == pytest.approx((2.0, 0.0))
-
-
 def expected_correlation(pilot, n_documents):
     """Of system means over so many documents, by the formula, from the pilot's components."""
     x, y, both = (variance_components(*each) for each in ((pilot[0],), (pilot[1],), pilot))
