@@ -54,11 +54,7 @@ def calibrate_ties(scores: np.ndarray, ratings: np.ndarray, *, level: str) -> Pa
 
 
 def soft_pairwise_accuracy(
-    scores: np.ndarray,
-    ratings: np.ndarray,
-    *,
-    n_resamples: int = 1_000,
-    rng: np.random.Generator,
+    scores: np.ndarray, ratings: np.ndarray, *, n_resamples: int = 1_000, rng: np.random.Generator
 ) -> PairwiseAccuracy:
     """Compare how sure metric and ratings are that one system beats another.
 

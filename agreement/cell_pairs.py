@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agreement.coefficients import (
-    blank_nearly_constant,
-    combine_all,
-    kendall_norms,
-    tie_classes,
-)
+from agreement.coefficients import blank_nearly_constant, combine_all, kendall_norms, tie_classes
 
 FORM_NUMBERS = 4_000_000
 """Numbers in one block of signs, and in one block of products of counts."""

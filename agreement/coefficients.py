@@ -163,7 +163,7 @@ def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Array]:
     if coefficient == "kendall_c":
         norm = _tau_c_norm(_n_distinct(classes, weights), weights)
     else:
-        norm = _positive(np.einsum("...i,...i->...", values, values))
+        norm = positive(np.einsum("...i,...i->...", values, values))
     if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
         norm = np.where(_n_distinct(near, weights) > 1, norm, np.nan)
     return values, norm
@@ -212,8 +212,9 @@ def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> 
     return result
 
 
-def _positive(squared_norm: Array) -> Array:
-    return np.where(squared_norm > 0, squared_norm, np.nan)
+def positive(values: Array) -> Array:
+    """Return values above 0, such as squared norms of what varies; NaN for the others."""
+    return np.where(values > 0, values, np.nan)
 
 
 def _n_distinct(classes: Array, weights: Array) -> Array:
@@ -302,7 +303,7 @@ def _ranked(values: Array, weights: Array) -> tuple[Array, Array]:
         doubled[:, 1:] += upto[:, :-1]
         np.take(doubled, classes, axis=1, out=ranks[:, variable])
     ranks *= 0.5
-    return ranks, _positive(np.matmul(ranks**2, weights[:, :, None])[..., 0])
+    return ranks, positive(np.matmul(ranks**2, weights[:, :, None])[..., 0])
 
 
 def _cumulated_to_class_ends(classes: Array, weights: Array) -> Array:

@@ -84,12 +84,7 @@ def draw_counts(n: int, *, n_resamples: int, rng: np.random.Generator) -> Array:
 
 
 def resampled_correlations(
-    scores: Array,
-    ratings: Array,
-    resamples: Resamples,
-    *,
-    level: str,
-    coefficient: str = "pearson",
+    scores: Array, ratings: Array, resamples: Resamples, *, level: str, coefficient: str = "pearson"
 ) -> Array:
     """Compute every metric's coefficient with every aspect in every resample.
 
@@ -110,14 +105,23 @@ def resampled_correlations(
             f"`resamples` must be drawn for {metrics.shape[1:]} systems and documents, and "
             f"`ratings` cover these, got {drawn} and {aspects.shape[1:]}"
         )
-    step = {"system": _system_level, "summary": _summary_level, "global": _global_level}[level]
     chunk = max(64, CHUNK_NUMBERS // _numbers_per_resample(metrics, aspects, level, coefficient))
     parts = []
     for start in range(0, resamples.n_resamples, chunk):
         rows = slice(start, min(start + chunk, resamples.n_resamples))
         system_counts = rows_of(resamples.system_counts, rows)
         document_counts = rows_of(resamples.document_counts, rows)
-        parts.append(step(metrics, aspects, system_counts, document_counts, coefficient))
+        given = system_counts, document_counts, coefficient
+        if level == "summary":
+            parts.append(_summary_level(metrics, aspects, *given))
+            continue
+        n_rows = max(len(system_counts), len(document_counts))
+        part = np.full((n_rows, len(metrics), len(aspects)), np.nan)
+        step = _system_level if level == "system" else _global_level
+        for m, a, joint in _blocks(~np.isnan(metrics), ~np.isnan(aspects)):
+            if joint.sum() >= 2:
+                part[:, m[:, None], a] = step(metrics[m], aspects[a], joint, *given)
+        parts.append(part)
     return np.concatenate(parts)
 
 
@@ -185,17 +189,11 @@ def _patterns(have: Array) -> list[tuple[Array, Array]]:
 
 
 def _system_level(
-    metrics: Array, aspects: Array, system_counts: Array, document_counts: Array, coefficient: str
+    x: Array, y: Array, joint: Array, system_counts: Array, document_counts: Array, coefficient: str
 ) -> Array:
-    n_rows = max(len(system_counts), len(document_counts))
-    result = np.full((n_rows, len(metrics), len(aspects)), np.nan)
-    for m, a, joint in _blocks(~np.isnan(metrics), ~np.isnan(aspects)):
-        n_cells = document_counts @ joint.T.astype(np.float64)
-        weights = system_counts * (n_cells > 0)
-        x = _resampled_means(metrics[m], joint, document_counts, n_cells)
-        y = _resampled_means(aspects[a], joint, document_counts, n_cells)
-        result[:, m[:, None], a] = all_pairs(x, y, weights, coefficient)
-    return result
+    n_cells = document_counts @ joint.T.astype(np.float64)
+    x, y = (_resampled_means(each, joint, document_counts, n_cells) for each in (x, y))
+    return all_pairs(x, y, system_counts * (n_cells > 0), coefficient)
 
 
 def _resampled_means(stack: Array, joint: Array, document_counts: Array, n_cells: Array) -> Array:
@@ -270,20 +268,9 @@ def _inside_documents(
 
 
 def _global_level(
-    metrics: Array, aspects: Array, system_counts: Array, document_counts: Array, coefficient: str
+    x: Array, y: Array, joint: Array, system_counts: Array, document_counts: Array, coefficient: str
 ) -> Array:
-    n_rows = max(len(system_counts), len(document_counts))
-    result = np.full((n_rows, len(metrics), len(aspects)), np.nan)
-    for m, a, joint in _blocks(~np.isnan(metrics), ~np.isnan(aspects)):
-        if joint.sum() < 2:
-            continue
-        block = slice(None), m[:, None], a
-        if coefficient.startswith("kendall"):
-            result[block] = resampled_kendall_of_cells(
-                metrics[m], aspects[a], joint, system_counts, document_counts, coefficient
-            )
-        else:
-            cells = (system_counts[:, :, None] * document_counts[:, None, :])[:, joint]
-            x, y = metrics[m][:, joint], aspects[a][:, joint]
-            result[block] = all_pairs_of_fixed(x, y, cells, coefficient)
-    return result
+    if coefficient.startswith("kendall"):
+        return resampled_kendall_of_cells(x, y, joint, system_counts, document_counts, coefficient)
+    cells = (system_counts[:, :, None] * document_counts[:, None, :])[:, joint]
+    return all_pairs_of_fixed(x[:, joint], y[:, joint], cells, coefficient)

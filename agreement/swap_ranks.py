@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from agreement.coefficients import SORTING_BEATS_PAIRS, rowwise
+from agreement.coefficients import SORTING_BEATS_PAIRS, positive, rowwise
 
 DIFFERENCE_ATOL = 1e-12
 """A permuted difference this close below the observed one counts as equal to it."""
@@ -34,8 +34,8 @@ class RankNull:
         self._a, self._b, self._y, self._coefficient = a, b, y, coefficient
         part = _rank_linear_part if coefficient == "spearman" else _pair_linear_part
         self._linear = np.stack([part(a, b, each) for each in y], axis=1)
-        self._norms = np.array([self._scale(_tie_sizes(each)[None])[0] for each in y])
-        self._norms[self._norms <= 0] = np.nan
+        sizes = (np.unique(each, return_counts=True)[1].astype(np.float64) for each in y)
+        self._norms = positive(np.array([self._scale(each) for each in sizes]))
         self._base, self._moves = _tie_moves(a, b)
         self.shape = a.shape
         self.numbers_per_swap = a.size
@@ -43,8 +43,7 @@ class RankNull:
     def is_hit(self, signs: Array, observed: Array) -> Array:
         """Say which swaps reach the observed differences, in full only where in doubt."""
         moved = (self._moves @ signs.T).T
-        scales = [self._scale(self._base + sign * moved) for sign in (1.0, -1.0)]
-        roots = [np.sqrt(np.where(scale > 0, scale, np.nan)) for scale in scales]
+        roots = [np.sqrt(positive(self._scale(self._base + sign * moved))) for sign in (1.0, -1.0)]
         inverse = 1.0 / roots[0] + 1.0 / roots[1]
         sizes = np.abs(signs @ self._linear) * inverse[:, None] / np.sqrt(self._norms)
         slack = 0.5 * (roots[0] + roots[1]) * np.abs(1.0 / roots[0] - 1.0 / roots[1])
@@ -122,10 +121,6 @@ def _rank_sums(values: Array) -> Array:
     ascending = np.sort(values)
     below = np.searchsorted(ascending, values, side="left")
     return np.asarray(below + np.searchsorted(ascending, values, side="right") - values.size) * 1.0
-
-
-def _tie_sizes(values: Array) -> Array:
-    return np.unique(values, return_counts=True)[1].astype(np.float64)
 
 
 def _tie_moves(a: Array, b: Array) -> tuple[Array, sparse.csr_array]:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from agreement.coefficients import all_pairs, merge_close
+from agreement.coefficients import all_pairs, merge_close, positive
 from agreement.levels import level_values, mean_of_defined, merged_means
 from agreement.matrices import TIE_RTOL
 from agreement.swap_ranks import DIFFERENCE_ATOL, RankNull, swapped_pair
@@ -240,13 +240,13 @@ def _of_ranks(a: Array, b: Array, y: Array, have: Array) -> Correlations:
     pairs = have[:, :, None] & have[:, None, :]
     constant, own, other, joint = _bilinear(a, b, pairs)
     ratings = _rating_signs(y, pairs).sum(-1).swapaxes(1, 2)
-    rating_norms = _nan_for_zero((ratings**2).sum(1))
+    rating_norms = positive((ratings**2).sum(1))
 
     def correlations(signs: Array) -> Iterator[Array]:
         even = constant.sum(2)[:, None] + signs * (signs @ joint.swapaxes(1, 2))
         odd = own.sum(2)[:, None] * signs + signs @ other.swapaxes(1, 2)
         for ranks in (even + odd, even - odd):
-            norms = _nan_for_zero(np.einsum("grn,grn->gr", ranks, ranks))
+            norms = positive(np.einsum("grn,grn->gr", ranks, ranks))
             yield ranks @ ratings / np.sqrt(norms[..., None] * rating_norms[:, None])
 
     return correlations
@@ -267,22 +267,17 @@ def _of_pairs(a: Array, b: Array, y: Array, have: Array) -> Correlations:
     # Whole numbers and quarters, small enough to be exact in half the width.
     linear = own.sum(-1).swapaxes(1, 2).astype(np.float32)
     joint = joint[..., i, j].swapaxes(1, 2).astype(np.float32)
-    rating_norms = _nan_for_zero(np.abs(ratings)[..., i, j].sum(-1))
+    rating_norms = positive(np.abs(ratings)[..., i, j].sum(-1))
 
     def correlations(signs: Array) -> Iterator[Array]:
         signs = signs.astype(np.float32)
         even = constant + (signs[..., i] * signs[..., j]) @ joint
         odd = signs @ linear
         for both in (even + odd, even - odd):
-            norms = both[..., -1:]
-            norms[norms <= 0] = np.nan
-            yield both[..., :-1] / np.sqrt(norms * rating_norms[:, None])
+            norms = positive(both[..., -1:]) * rating_norms[:, None]
+            yield both[..., :-1] / np.sqrt(norms)
 
     return correlations
-
-
-def _nan_for_zero(values: Array) -> Array:
-    return np.where(values == 0, np.nan, values)
 
 
 def _rating_signs(y: Array, pairs: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,8 @@ from cluster import list_inputs
 from cluster.output import Output
 from cluster.reading import column_names, read_files
 from cluster.schema import CANDIDATE, IDS, REFERENCES, SOURCES, UNREADABLE, Wanted, resolve_columns
-from pipelines.tables.keyed import (
-    KEYS,
-    NOT_NUMBERS,
-    RATER,
-    check_unique,
-    collect,
-    number_columns,
-    place,
-    scan_files,
-)
+from pipelines.tables import keyed
+from pipelines.tables.keyed import KEYS, RATER
 from pipelines.tables.ratings import pools_of, with_rater_names
 from pipelines.tables.scores import find_scores, is_folder
 from sms.naming import AnyPath, OneOrMore, nearest, several
@@ -111,11 +104,9 @@ def _names(path: str) -> Sequence[str]:
 
 
 def _has(names: Sequence[str], canonical: str) -> bool:
-    try:
-        resolve_columns(names, [canonical])
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(resolve_columns(names, [canonical]))
+    return False
 
 
 def _candidate_lines(corpora: Sequence[str]) -> Iterator[str]:
@@ -177,8 +168,8 @@ def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
 def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
     """Read numbers of candidates; those of the raters of one pool are averaged."""
     files = find_scores(path).files
-    where = place(files)
-    frame = collect(scan_files(files, {}), where).drop_nulls(KEYS)
+    where = keyed.place(files)
+    frame = keyed.collect(keyed.scan_files(files, {}), where).drop_nulls(KEYS)
     by = [*KEYS]
     if RATER in frame.columns:
         by.append(RATER)
@@ -189,9 +180,9 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
                 f"raters in {where} must be of one pool to be averaged, got {', '.join(pools)}; "
                 "keep the rows of one"
             )
-    check_unique(frame, by, where, "keep one row of each")
-    names = [name for name in frame.columns if name not in NOT_NUMBERS]
-    numbers, kept, dropped = number_columns(frame, names, where)
+    keyed.check_unique(frame, by, where, "keep one row of each")
+    names = [name for name in frame.columns if name not in keyed.NOT_NUMBERS]
+    numbers, kept, dropped = keyed.number_columns(frame, names, where)
     notes += dropped
     if not kept:
         raise ValueError(

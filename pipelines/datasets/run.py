@@ -91,8 +91,8 @@ def import_data(
         read = _Tables(Path(work, "texts.parquet"))
         read.take(source.read([fetch(path) for path in inputs]))
         rated = _ratings_table(read.ratings)
-        sizes = {CORPUS: (read.n_texts, read.columns)} if read.n_texts else {}
-        sizes |= {RATINGS: (len(rated), rated.column_names)} if read.ratings else {}
+        sizes = {CORPUS: (read.n_texts, read.columns), RATINGS: (len(rated), rated.column_names)}
+        sizes = {kind: (n, columns) for kind, (n, columns) in sizes.items() if n}
         for kind in outputs:
             if kind not in sizes:
                 option = "FILES" if kind == CORPUS else _OPTIONS[kind]
@@ -107,16 +107,13 @@ def import_data(
             outputs[RATINGS].write(sink.getvalue())
         with pa.memory_map(str(read.texts)) as file:  # last: once it is there, the ratings are, too
             outputs[CORPUS].write(file.read_buffer())
-    return ImportRun(
-        source=source,
-        tables={
-            kind: ImportedTable(
-                n_rows=n, columns=columns, path=outputs[kind].path if kind in outputs else None
-            )
-            for kind, (n, columns) in sizes.items()
-        },
-        left_out=dict(read.left_out.most_common()),
-    )
+    paths = {kind: output.path for kind, output in outputs.items()}
+    tables = {
+        kind: ImportedTable(n_rows=n, columns=columns, path=paths.get(kind))
+        for kind, (n, columns) in sizes.items()
+    }
+    left_out = dict(read.left_out.most_common())
+    return ImportRun(source=source, tables=tables, left_out=left_out)
 
 
 class _Tables:
@@ -171,11 +168,10 @@ class _Tables:
         if isinstance(row, Rating):
             what, rater = _THINGS[RATINGS], row.rater
         key = (what, row.document_id, row.system_id, rater)
-        content = hash(repr(row))
         if key not in self._seen:
-            self._seen[key] = content
+            self._seen[key] = hash(repr(row))
             return None
-        if self._seen[key] == content:
+        if self._seen[key] == hash(repr(row)):
             return f"{what} that are there twice"
         return f"{what} that differ from those the candidate already had, which are kept"
 
