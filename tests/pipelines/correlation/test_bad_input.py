@@ -75,8 +75,9 @@ def test_duplicate_keys_rejected(bench, refused):
     assert "4 repeat, for example (d0, s0), (d1, s0), (d2, s0)" in line
     twice = twice.select(*KEYS, "overall", rater=pl.lit("expert-1"))
     line = refused(ratings=bench.ratings(twice))
-    assert "4 repeat, for example (d0, s0, expert-1), " in line
-    assert "keep one rating of each rater" in line
+    assert re.search(
+        r"4 repeat, for example \(d0, s0, expert-1\), .*one rating of each rater", line
+    )
 
 
 @pytest.mark.parametrize("named", [str, Path.as_uri], ids=["path", "url"])

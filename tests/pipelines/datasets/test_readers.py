@@ -59,8 +59,7 @@ NEWSROOM = {
 @pytest.mark.parametrize("name", ["test.jsonl", "test.dataset"])
 def test_newsroom_lines(importing, write, name):
     found = importing("newsroom", write(name, [NEWSROOM, NEWSROOM | {"summary": None}]))
-    expected = (NEWSROOM["archive"], NEWSROOM["text"], NEWSROOM["summary"])
-    assert found.corpus.rows() == [expected]
+    assert found.corpus.rows() == [tuple(NEWSROOM[key] for key in ("archive", "text", "summary"))]
     assert "Left out: 1, pairs without a document or without a summary." in found.said
 
 
@@ -134,7 +133,6 @@ def summeval_row(**changes):
         "turker_annotations": [annotation | {"relevance": 3}],
         "references": ["Tug saves nine.", "Nine saved."],
         "model_id": "M11",
-        "filepath": "cnndm/dailymail/stories/1.story",
         "text": "A ship sank.",
         **changes,
     }
@@ -144,15 +142,13 @@ def summeval_row(**changes):
 def test_summeval_by_hand(importing, write):
     # The file without articles beside it is passed over.
     write("model_annotations.aligned.jsonl", [summeval_row(text=None)])
-    path = write("model_annotations.aligned.paired.jsonl", [summeval_row()])
+    row = summeval_row()
+    path = write("model_annotations.aligned.paired.jsonl", [row])
     found = importing("summeval", path.parent, ratings=True)
     references = ["Tug saves nine.", "Nine saved."]
     expected = ("dm-test-1", "M11", "a tug saved nine .", references, ["A ship sank."])
     assert found.corpus.rows() == [expected]
-    assert found.ratings.columns == [
-        *("document_id", "system_id", "rater"),
-        *("coherence", "consistency", "fluency", "relevance"),
-    ]
+    assert found.ratings.columns[2:] == ["rater", *row["expert_annotations"][0]]
     assert [row[2:] for row in found.ratings.rows()] == [
         ("expert-1", 2, 1, 4, 2),
         ("expert-2", 5, 1, 4, 2),
@@ -221,7 +217,7 @@ WRONG = [
      "test.jsonl, line 1 must be text, got 7"),
     ("summeval", {"a.jsonl": [summeval_row(turker_annotations=[{"coherence": 1}])]},
      "line 1 must be a number, got nothing"),
-    ("asap-sas", {"train.tsv": TSV, "sample.txt": " \n"}, "must have a sample answer, got none"),
+    ("asap-sas", {"sample.txt": " \n"}, "sample.txt must have a sample answer, got none"),
     ("asap-sas", {"public_leaderboard.tsv": "Id\tEssaySet\tEssayText\n1\t3\tHot.\n"},
      "line 2 must be a number, got nothing"),
     ("asap-sas", {"train.tsv": f"{TSV}4\t3\t1\t1\tHot\tsun.\n"},

@@ -15,20 +15,28 @@ from tests.rare import run
 GOOD = {"id": "a", "article": "A ship sank.", "highlights": "A ship sank."}
 LINE = f"{json.dumps(GOOD)}\n".encode()
 
-# what a JSONL file holds, what is said of it
+# a file, what it holds, what is said of it
 BROKEN = [
-    (LINE + LINE + b'{"id": "b", "arti\n', "test.jsonl, line 3 must be a JSON object"),
-    (LINE + b'{"id": ' + b"1" * 5_000, "test.jsonl, line 2 must be a JSON object, got"),
-    (LINE + b'{"id": ' + b"[" * 200_000, "test.jsonl, line 2 must be a JSON object, got"),
-    (LINE + b'{"id": "b\xff"}\n', "test.jsonl, line 2 must be UTF-8"),
-    (LINE * 1_500 + LINE.replace(b'"A ship sank."', b"3.5"), "line 1501 must be text, got 3.5"),
-    (rb'{"id": "a", "article": "\ud83d alone", "highlights": "S"}', "line 1 must be Unicode"),
+    ("a.jsonl", LINE + LINE + b'{"id": "b", "arti\n', "a.jsonl, line 3 must be a JSON object"),
+    ("a.jsonl", LINE + b'{"id": ' + b"1" * 5_000, "a.jsonl, line 2 must be a JSON object, got"),
+    ("a.jsonl", LINE + b'{"id": ' + b"[" * 200_000, "a.jsonl, line 2 must be a JSON object, got"),
+    ("a.jsonl", LINE + b'{"id": "b\xff"}\n', "a.jsonl, line 2 must be UTF-8"),
+    (
+        "a.jsonl",
+        LINE * 1_500 + LINE.replace(b'"A ship sank."', b"3.5"),
+        "line 1501 must be text, got",
+    ),
+    ("a.jsonl", rb'{"id": "a", "article": "\ud83d alone", "highlights": "S"}', "1 must be Unicode"),
+    ("data.tar.gz", b"x", "data.tar.gz is an archive; unpack it, and name the folder"),
+    ("a.docx", b"x", "`FILES` must be those of cnn-dailymail: *.parquet or *.jsonl"),
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), BROKEN, ids=range(len(BROKEN)))
-def test_broken_line_is_named(refused, write, content, message):
-    assert message in refused("cnn-dailymail", write("test.jsonl", content))
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=range(len(BROKEN)))
+def test_broken_line_or_file_of_no_use_is_named(refused, write, name, content, message):
+    said = refused("cnn-dailymail", write(name, content))
+    assert message in said
+    assert name in said
 
 
 def test_escaped_pair_of_surrogates_is_a_character(importing, write):
@@ -66,23 +74,12 @@ def test_no_more_of_a_line_or_story_is_read_than_a_record_may_have(monkeypatch, 
     tracemalloc.stop()
 
 
-def test_archive_is_to_be_unpacked(refused, write):
-    path = write("data.tar.gz", b"x")
-    for given in (path, path.parent):
-        said = refused("bigpatent", given)
-        assert "data.tar.gz is an archive; unpack it, and name the folder" in said
-
-
-def test_files_of_no_use_are_named(refused, write, tmp_path):
-    path = write("notes.docx", b"x")
-    said = refused("cnn-dailymail", path)
-    assert "`FILES` must be those of cnn-dailymail: *.parquet or *.jsonl" in said
-    assert "notes.docx" in said
-    assert "needs files with texts, got none" in refused("cnn-dailymail", path.parent)
-    for name in ("nowhere.jsonl", "folder"):
-        assert "No such file" in refused("cnn-dailymail", tmp_path / name)
-    empty = write("answer.txt", b" ")
-    assert f"{empty} must have a sample answer" in refused("asap-sas", empty)
+def test_what_is_not_there_is_named(refused, write, tmp_path):
+    folder = write("notes.docx", b"x").parent
+    assert "needs files with texts, got none" in refused("cnn-dailymail", folder)
+    write("data.tar.gz", b"x")
+    assert "data.tar.gz is an archive" in refused("cnn-dailymail", folder)
+    assert "No such file" in refused("cnn-dailymail", tmp_path / "nowhere.jsonl")
     said = refused("cnn-dailymail", write("test.jsonl", [GOOD]), ratings=True)
     assert "`--ratings` of cnn-dailymail needs files with ratings, got none" in said
 
