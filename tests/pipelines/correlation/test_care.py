@@ -95,20 +95,6 @@ def test_what_was_not_tested_is_not_called_told_apart(bench, monkeypatch):
     assert bench.table(is_tied=True, coefficient="kendall_b")["metric"].to_list() == ["good"]
 
 
-@pytest.mark.parametrize(("n_systems", "is_defined"), [(2, (False, False)), (3, (False, True))])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_few_systems_have_no_interval(bench, n_systems, is_defined, seed):
-    """Two systems correlate at 1 or -1: their interval was [1, 1], or none, as the seed had it."""
-    rows = bench.rows.filter(pl.col("system_id") < f"s{n_systems}")
-    options = ("--levels", "system,summary", "--coefficients", "spearman", "--seed", str(seed))
-    _, out, _ = bench.correlate(*options, ratings=bench.ratings(rows.select(*KEYS, "overall")))
-    good = bench.table(metric="good", coefficient="spearman").sort("level", descending=True)
-    assert tuple(good["low"].is_not_null()) == is_defined
-    assert f"overall, system level: needs at least 4 systems, got {n_systems}" in out
-    differences = bench.table("differences", level="system")
-    assert differences["low"].null_count() == len(differences)
-
-
 def test_few_resamples_can_still_tell_metrics_apart(bench):
     """Ten swaps have no p-value below 1/11: every metric came out as tied."""
     rows = bench.rows.with_columns(good=pl.col("overall"), poor=-pl.col("overall"))

@@ -33,6 +33,7 @@ def export(tmp_path, capsys):
 def test_corpus_and_scores_by_hand(export):
     keys = {"document_id": ["d 1", "d2"], "system_id": ["human-A", "7"]}
     corpus = keys | {"candidate": ["A ship\nsank – now.", "B."], "references": [["r1", "r2"], None]}
+    corpus |= {"source": [None, "s"]}
     scores = keys | {"sms@glove:source": [1 / 3, None], "rougeL_f": [1e-17, 0.5]}
     _, lines, said = export(corpus, scores)
     assert "2 candidates and 2 rows of scores" in said
@@ -45,7 +46,7 @@ def test_corpus_and_scores_by_hand(export):
     assert lines == {
         "summaries": [
             person | ship | {"documents": []},
-            peer | {"summary": {"text": "B."}, "references": [], "documents": []},
+            peer | {"summary": {"text": "B."}, "references": [], "documents": [{"text": "s"}]},
         ],
         "metrics": [
             person | {"metrics": {"sms@glove:source": 1 / 3, "rougeL_f": 1e-17}},
@@ -54,17 +55,12 @@ def test_corpus_and_scores_by_hand(export):
     }
 
 
-def test_source_is_the_documents(export):
-    _, lines, _ = export({"candidate": ["A."], "source": ["s"]})
-    assert [line["documents"] for line in lines["summaries"]] == [[{"text": "s"}]]
-    assert "metrics" not in lines
-
-
 def test_numbers_keep_the_order_of_the_first_input(export):
     keys = {"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9}
     backwards = keys | {"document_id": keys["document_id"][::-1]}
     _, lines, _ = export(keys | {"a": [0.5] * 9}, backwards | {"b": [0.5] * 9})
     assert [line["instance_id"] for line in lines["metrics"]] == keys["document_id"]
+    assert "summaries" not in lines
 
 
 def test_ratings_of_one_pool_are_averaged_and_text_is_named(export):
