@@ -28,6 +28,8 @@ def test_documents_for_correlation_is_the_smallest_number(rng):
     found = documents_for_correlation(*pilot)
     distances = [abs(expected_correlation(pilot, n) - found.limit) for n in (found.n, found.n - 1)]
     assert distances[0] <= 0.05 < distances[1]
+    clear = quality[:, :, None] + 0.01 * rng.normal(size=(2, 100, 30))
+    assert documents_for_correlation(*clear).n == 1
 
 
 def test_documents_for_correlation_looks_past_a_small_number_that_happens_to_be_close():
