@@ -74,8 +74,7 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     the documents both have. A metric whose signature differs is refused.
     """
     from pipelines.compare import compare_scores
-    from pipelines.reports.compare_page import render_comparison
-    from pipelines.reports.comparison import comparison_sheet
+    from pipelines.reports.comparison import comparison_sheet, render_comparison
     from pipelines.reports.tables import SUFFIXES
 
     output = output_of(settings.out, *SUFFIXES, ".html", apart=several([scores_a, scores_b]))

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pipelines.learned_columns import PREFIX
-from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
+from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
+from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
 from pipelines.settings.evaluate import EvaluateSettings
 
@@ -52,75 +52,65 @@ _ROUGE = {
 # Scorers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScorerNeed:
-    """A trained scorer: what it learned from, and how."""
+def _scorer(
+    *,
+    data: str = "cnn-dailymail",
+    kinds: tuple[str, ...] = (CROSS_PAIR,),
+    column: str = "BERT",
+    network: str = "FC-only",
+    n_pairs: int = 30_000,
+) -> Need:
+    """Name a trained scorer: its pairs (a data set, so many drawn), negatives, encoder, network.
 
-    data: str = "cnn-dailymail"
-    """The data set of its pairs."""
-    kinds: tuple[str, ...] = (CROSS_PAIR,)
-    """Of negatives."""
-    column: str = "BERT"
-    network: str = "FC-only"
-    n_pairs: int = 30_000
-    """Pairs that are drawn from the data set."""
-
-    @property
-    def encoder(self) -> Need:
-        """The weights that it begins with."""
-        return ENCODERS[COLUMNS[self.column][1]]
-
-    @property
-    def name(self) -> str:
-        """The name of its folder, for example "cnn-dailymail-30k-cross-pair-bert-fc"."""
-        kinds = "mix" if len(self.kinds) > 1 else self.kinds[0]
-        encoder = self.encoder.name.lower()
-        return f"{self.data}-{self.n_pairs // 1000}k-{kinds}-{encoder}-{HEADS[self.network]}"
-
-    @property
-    def need(self) -> Need:
-        """What has to be in `--scorers`."""
-        what = f"{COLUMNS[self.column][0]} on {self.data}: {', '.join(self.kinds)}"
-        return Need(kind="trained", name=self.name, what=what, holds="scorer.json")
-
-
-def scorer_folder(bench: Bench, own: ScorerNeed) -> Path | None:
-    """Return the folder of a trained scorer, None if it is not there."""
-    return (bench.scorers or Path()) / own.name if bench.has(own.need) else None
+    Its folder is called, for example, "cnn-dailymail-30k-cross-pair-bert-fc".
+    """
+    level, encoder = COLUMNS[column][0], ENCODERS[COLUMNS[column][1]]
+    learned = "mix" if len(kinds) > 1 else kinds[0]
+    return Need(
+        kind="trained",
+        name=f"{data}-{n_pairs // 1000}k-{learned}-{encoder.name.lower()}-{HEADS[network]}",
+        what=f"{level} on {data}: {', '.join(kinds)}",
+        holds="scorer.json",
+        made_of=(PAIRS[data], encoder),
+    )
 
 
 # Tables 1 and 2: held-out figures
 
 
-def _grid(rows: Mapping[str, ScorerNeed]) -> dict[Cell, ScorerNeed]:
+def _grid(rows: Mapping[str, Mapping[str, Any]]) -> dict[Cell, Need]:
     """Give the cells of Table 1 or 2 with their scorers; BERT comes with one network only."""
     return {
-        ((block, network), column): replace(need, column=column, network=network)
-        for block, need in rows.items()
+        ((block, network), column): _scorer(**given, column=column, network=network)
+        for block, given in rows.items()
         for network in HEADS
         for column in COLUMNS
         if column != "BERT" or network == "FC-only"
     }
 
 
-def _held_out(bench: Bench, *, cells: Mapping[Cell, ScorerNeed], figure: str) -> Made:
+def _held_out(
+    bench: Bench, table: Table, *, cells: Mapping[Cell, Need], figure: str
+) -> Reproduction:
     ours: dict[Cell, Ours] = {}
     for cell, need in cells.items():
-        if folder := scorer_folder(bench, need):
-            settings = json.loads((folder / need.need.holds).read_text("utf-8"))
-            value = settings["held_out"].get(need.kinds[0], {}).get(figure)
+        if folder := bench.trained(need):
+            block = cell[0][0]  # the kind of negatives, or the data set of cross pairs
+            settings = json.loads((folder / need.holds).read_text("utf-8"))
+            held_out = settings["held_out"].get(block if block in EDITS else CROSS_PAIR, {})
+            value = held_out.get(figure)
             ours[cell] = Ours(None if value is None else 100 * float(value))
-    return Made(ours=ours)
+    return Reproduction(printed=table.printed, ours=ours)
 
 
 # Tables 3 and 4: other domains
 
 
-def _accuracies(bench: Bench, *, cells: Mapping[Cell, ScorerNeed]) -> Made:
+def _accuracies(bench: Bench, table: Table, *, cells: Mapping[Cell, Need]) -> Reproduction:
     """Judge each scorer on the held-out pairs of CNN/DailyMail, of the size of its cell."""
     ours: dict[Cell, Ours] = {}
     for (row, column), need in cells.items():
-        folder = scorer_folder(bench, need)
+        folder = bench.trained(need)
         pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
         if folder is None or pairs is None:
             continue
@@ -138,7 +128,7 @@ def _accuracies(bench: Bench, *, cells: Mapping[Cell, ScorerNeed]) -> Made:
     for (_, column), away in list(ours.items()):
         if home and away is not home and home.value is not None and away.value is not None:
             ours[("change",), column] = Ours(away.value - home.value, "{}%")
-    return Made(ours=ours)
+    return Reproduction(printed=table.printed, ours=ours)
 
 
 # Tables 5 to 8: people
@@ -146,7 +136,7 @@ def _accuracies(bench: Bench, *, cells: Mapping[Cell, ScorerNeed]) -> Made:
 
 def _scorers(bench: Bench, _encoders: Sequence[str], *, rows: Sequence[str]) -> dict[str, str]:
     """Name the scorers of some rows that are there, and ROUGE."""
-    folders = {row: scorer_folder(bench, _BY_NEGATIVES[row]) for row in rows}
+    folders = {row: bench.trained(_BY_NEGATIVES[row]) for row in rows}
     scorers = {f"{PREFIX}{folder}": row for row, folder in folders.items() if folder}
     return _ROUGE | (scorers if len(rows) > 1 else dict.fromkeys(scorers, "Our best"))
 
@@ -204,23 +194,23 @@ def _with_rouge(coefficient: str) -> Correlations:
     )
 
 
-_TABLE1 = _grid({block: ScorerNeed(data=data) for block, data in _DATA.items()})
-_TABLE2 = _grid({kind: ScorerNeed(kinds=(kind,)) for kind in EDITS})
-_TABLE3: dict[Cell, ScorerNeed] = {
-    (("Accuracy (%)",), column): ScorerNeed(data=data) for column, data in _DATA.items()
+_TABLE1 = _grid({block: {"data": data} for block, data in _DATA.items()})
+_TABLE2 = _grid({kind: {"kinds": (kind,)} for kind in EDITS})
+_TABLE3: dict[Cell, Need] = {
+    (("Accuracy (%)",), column): _scorer(data=data) for column, data in _DATA.items()
 }
-_TABLE4: dict[Cell, ScorerNeed] = {
+_TABLE4: dict[Cell, Need] = {
     ((row,), column): need
     for column, n_pairs in _SIZES.items()
     for row, need in (
-        ("CNN/DM itself", ScorerNeed(n_pairs=n_pairs)),
-        ("Newsroom", ScorerNeed(data="newsroom")),
+        ("CNN/DM itself", _scorer(n_pairs=n_pairs)),
+        ("Newsroom", _scorer(data="newsroom")),
     )
 }
 _BY_NEGATIVES = {
-    "crosspair": ScorerNeed(),
-    **{kind: ScorerNeed(kinds=(kind,)) for kind in EDITS},
-    _BEST: ScorerNeed(kinds=(CROSS_PAIR, *EDITS)),
+    "crosspair": _scorer(),
+    **{kind: _scorer(kinds=(kind,)) for kind in EDITS},
+    _BEST: _scorer(kinds=(CROSS_PAIR, *EDITS)),
 }
 TAC2010 = RatedData(
     name="tac2010",
@@ -234,11 +224,11 @@ TAC2010 = RatedData(
 )
 
 
-def _table(number: int, scorers: Mapping[Any, ScorerNeed], **fields: Any) -> Table:  # noqa: ANN401
+def _table(number: int, scorers: Mapping[Any, Need], **fields: Any) -> Table:  # noqa: ANN401
     """Describe a table, with the pairs and weights that its scorers are trained from."""
     own = list(dict.fromkeys(scorers.values()))
-    pairs = dict.fromkeys(PAIRS[need.data] for need in own)
-    others = (*pairs, *dict.fromkeys(need.encoder for need in own), *(need.need for need in own))
+    pairs, encoders = (dict.fromkeys(need.made_of[i] for need in own) for i in (0, 1))
+    others = (*pairs, *encoders, *own)
     return Table(name=f"bao2020-table{number}", others=others, **fields)
 
 

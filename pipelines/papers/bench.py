@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from pipelines.papers.printed import toml
-from pipelines.papers.table import Numbers, Scored, Shown
+from cluster.store import local_folder
+from pipelines.papers.printed import PrintedTable, printed_table, toml
+from pipelines.papers.reproduction import Reproduction
+from pipelines.papers.table import Cell, Ours, Row, Scored, Shown
 from pipelines.runs.progress import Progress
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
@@ -27,6 +29,7 @@ from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
+from sms.naming import AnyPath
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun
@@ -50,6 +53,8 @@ class Need:
     """Of a data set: whether it has ratings."""
     holds: str = ""
     """Of something trained: the file that marks a finished training."""
+    made_of: tuple[Need, ...] = ()
+    """Of something trained: what it is trained from."""
 
 
 def needs_in(group: str) -> dict[str, Need]:
@@ -88,17 +93,6 @@ class RatedData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
-    """The result of making a table."""
-
-    ours: Numbers = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    differs: Sequence[str] = ()
-    """In addition to what is known of the table beforehand."""
-    figures: Sequence[Shown] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
     """A table or figure of a paper: what it is about, what it needs, and what fills it."""
 
@@ -118,8 +112,9 @@ class Table:
     """Numbers of tokens of the source; with several, a metric is called `RUN/METRIC`."""
     shows: Callable[[Scored], Shown | None] | None = None
     """Correlates and lays out; None for a table that is no comparison of scores with ratings."""
-    make: Callable[[Bench], Made] | None = None
-    """Makes a table that is no such comparison, or needs several together."""
+    make: Callable[[Bench, Table], Reproduction] | None = None
+    """Makes a table that is no such comparison, or needs several together; what is missing, and
+    differs whatever is there, is added."""
     needs_nothing: bool = False
     """Whether some of it follows from what the paper prints."""
 
@@ -129,23 +124,21 @@ class Table:
         rated = needs_in("data")
         return [*(rated[d.name] for d in self.data.values()), *self.encoders, *self.others]
 
+    @property
+    def printed(self) -> PrintedTable:
+        """What the paper prints."""
+        return printed_table(self.name)
+
 
 class Bench:
     """One run of `reproduce`; remembers what was missing."""
 
-    def __init__(
-        self,
-        settings: ReproduceSettings,
-        work: Path = Path(),
-        *,
-        data: Path | None = None,
-        scorers: Path | None = None,
-    ) -> None:
+    def __init__(self, settings: ReproduceSettings, work: Path = Path()) -> None:
         """Look for data and scorers in their folders; import and score in the folder `work`."""
         self.settings = settings
         self.work = work
-        self.data = data
-        self.scorers = scorers
+        self.data = _folder("data", settings.data)
+        self.scorers = _folder("scorers", settings.scorers)
         self.encoders = encoders_of(settings.encoders or {})
         """Specifications that take the place of the paper's, by alias."""
         self.missing: dict[str, None] = {}
@@ -203,6 +196,10 @@ class Bench:
         elif need.kind == "weights" and need.name in self.encoders:
             self.differs[f"{need.name} is {self.encoders[need.name]}, not {need.what}."] = None
         return is_there
+
+    def trained(self, need: Need) -> Path | None:
+        """Return the folder of something trained, None if it is not there."""
+        return Path(self.find(need)[0]) if self.has(need) else None
 
     def specs(self, needs: Sequence[Need]) -> dict[str, str]:
         """Return the specifications of the encoders that are there, by alias."""
@@ -265,6 +262,19 @@ class Bench:
         frame.write_parquet(path)
         return path
 
+    def counted(
+        self, table: Table, statistics: Callable[[str, pl.DataFrame, pl.DataFrame], Row]
+    ) -> Reproduction:
+        """Fill a table of statistics: by row, of a data set's name, its corpus and its ratings."""
+        judged = {name: self.judged(data) for name, data in table.data.items()}
+        ours: dict[Cell, Ours] = {
+            ((row,), name): Ours(None if value is None else float(value))
+            for name, paths in judged.items()
+            if paths
+            for row, value in statistics(name, *map(pl.read_parquet, paths)).items()
+        }
+        return Reproduction(printed=table.printed, ours=ours)
+
     # Scores
 
     def fill(self, table: Table) -> Iterator[tuple[str, Scored]]:
@@ -325,6 +335,15 @@ class Bench:
         if not run.is_complete:
             raise RuntimeError(f"not all of {name} could be scored: {run.failed_shards}")
         return run
+
+
+def _folder(option: str, folder: AnyPath | None) -> Path | None:
+    if folder is None:
+        return None
+    local = local_folder(option, folder)
+    if not local.is_dir():
+        raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
+    return local
 
 
 def _imported_in(root: Path, need: Need) -> list[Path]:

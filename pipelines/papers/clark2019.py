@@ -11,7 +11,6 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -19,8 +18,8 @@ import pyarrow as pa
 from scipy.stats import binomtest
 
 from agreement import DifferenceTest, compare_correlations
-from pipelines.papers.bench import Bench, Made, Need, RatedData, Table, needs_in
-from pipelines.papers.printed import printed_table
+from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
+from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import (
     Cell,
     Correlations,
@@ -210,29 +209,29 @@ def _encoders_compared(scored: Scored) -> Shown | None:
     )
 
 
-def _footnotes(bench: Bench) -> Made:
+def _footnotes(bench: Bench, table: Table) -> Reproduction:
     ours: dict[Cell, Ours] = {}
-    for name, scored in bench.fill(FOOTNOTES):
+    for name, scored in bench.fill(table):
         shown = _encoders_compared(scored)
         for row in shown.frame.iter_rows(named=True) if shown else ():
             p_value = row["p_greater"]
             cell = (scored.names[row["metric_a"]],), name
             ours[cell] = Ours(p_value and min(p_value, 1 - p_value))
     note = "One-sided, in the direction that the texts at hand show; WMS is not printed."
-    return Made(ours=ours, notes=[note])
+    return Reproduction(printed=table.printed, ours=ours, notes=[note])
 
 
 # Tables 1 and 3: texts that are printed in the paper
 
 
-def _of_printed_texts(bench: Bench, *, name: str) -> Made:
+def _of_printed_texts(bench: Bench, table: Table) -> Reproduction:
     """Score the candidates of a table against its reference, or each against its own."""
     from sms.scoring import score_texts
 
-    extra, encoders = printed_table(name).extra, bench.specs([ENCODERS["GloVe"]])
+    extra, encoders = table.printed.extra, bench.specs([ENCODERS["GloVe"]])
     candidates: Mapping[str, str] = extra["candidates"]
     references = extra.get("references") or dict.fromkeys(candidates, extra.get("reference"))
-    table = score_texts(
+    scores = score_texts(
         list(candidates.values()),
         [references[row] for row in candidates],
         metrics=("rougeL", *(MOVERS.values() if encoders else ())),
@@ -242,10 +241,10 @@ def _of_printed_texts(bench: Bench, *, name: str) -> Made:
     ours: dict[Cell, Ours] = {
         ((row,), column): Ours(_scaled(metric, value))
         for column, metric in NAMES.items()
-        if metric in table.column_names
-        for row, value in zip(candidates, table[metric].to_pylist(), strict=True)
+        if metric in scores.column_names
+        for row, value in zip(candidates, scores[metric].to_pylist(), strict=True)
     }
-    return Made(ours=ours)
+    return Reproduction(printed=table.printed, ours=ours)
 
 
 def _scaled(metric: str, value: float | None) -> float | None:
@@ -256,20 +255,22 @@ def _scaled(metric: str, value: float | None) -> float | None:
 # Table 4: summarisers
 
 
-def _table4(bench: Bench) -> Made:
-    if not bench.has(SUMMARISERS):
-        return Made()
+def _table4(bench: Bench, table: Table) -> Reproduction:
+    if (folder := bench.trained(SUMMARISERS)) is None:
+        return Reproduction(printed=table.printed)
     from pipelines.reinforcement import SCORES_FOLDER
 
-    folder = (bench.scorers or bench.work) / SUMMARISERS.name
     results = json.loads((folder / SUMMARISERS.holds).read_text("utf-8"))
     run = json.loads((folder / SCORES_FOLDER / "run.json").read_text("utf-8"))
     scores = pl.read_parquet(folder / SCORES_FOLDER / "scores" / "part-*.parquet")
-    rows = {row[1]: row for row in printed_table("clark2019-table4").rows[_OWN_MODELS:]}
+    rows = {row[1]: row for row in table.printed.rows[_OWN_MODELS:]}
     columns = {"rouge1_f": "ROUGE-1", "rouge2_f": "ROUGE-2"}
     columns |= {metric: title for title, metric in NAMES.items()}
     rewards = {"mle": "none"} | {f"mle+{metric}": name for name, metric in NAMES.items()}
-    means = {row["system_id"]: row for row in scores.group_by("system_id").mean().to_dicts()}
+    means = {
+        row["system_id"]: row
+        for row in scores.group_by("system_id", maintain_order=True).mean().to_dicts()
+    }
     ours = {
         (rows[rewards[system]], title): Ours(_scaled(metric, row[metric]))
         for system, row in means.items()
@@ -278,7 +279,8 @@ def _table4(bench: Bench) -> Made:
     }
     others = ", ".join(sorted(system for system in means if system not in rewards))
     notes = [f"{results['pairs']['test']:,} test pairs. SMS: {run['signatures']['sms']}"]
-    return Made(ours=ours, notes=[*notes, *([f"Not in the table: {others}."] if others else [])])
+    notes += [f"Not in the table: {others}."] if others else []
+    return Reproduction(printed=table.printed, ours=ours, notes=notes)
 
 
 _OWN_MODELS = 3
@@ -288,9 +290,9 @@ _OWN_MODELS = 3
 # Tables 6 and 7: counts
 
 
-def _table6(_bench: Bench) -> Made:
+def _table6(_bench: Bench, table: Table) -> Reproduction:
     """Compute percentages and tests from the printed counts."""
-    printed = printed_table("clark2019-table6")
+    printed = table.printed
     wins, losses = printed.column("other"), printed.column("ROUGE-L")
     ours: dict[Cell, Ours] = {}
     p_values = {}
@@ -302,7 +304,8 @@ def _table6(_bench: Bench) -> Made:
         f"{criterion}, {other}: {p_value_text(p_values[criterion, other], 4)}"
         for criterion, other in sorted(p_values, key=lambda row: -p_values[row])[:2]
     )
-    return Made(
+    return Reproduction(
+        printed=printed,
         ours=ours,
         notes=[
             "Percentages follow from the printed counts: wins among the judgements that prefer "
@@ -313,22 +316,16 @@ def _table6(_bench: Bench) -> Made:
     )
 
 
-def _table7(bench: Bench) -> Made:
-    ours: dict[Cell, Ours] = {}
-    for name, data in DATA.items():
-        if (judged := bench.judged(data)) is None:
-            continue
-        texts = pl.read_parquet(judged[0])["candidate"].to_list()
-        tokens = [token for text in texts for token in text.split()]
-        statistics = {
-            "# documents": len(texts),
-            "# tokens": len(tokens),
-            "# types": len({*tokens}),
-            "average length (tokens)": len(tokens) / len(texts),
-            "average length (sent.)": sum(sentence_counts(texts)) / len(texts),
-        }
-        ours |= {((row,), name): Ours(float(value)) for row, value in statistics.items()}
-    return Made(ours=ours)
+def _counts(_name: str, corpus: pl.DataFrame, _ratings: pl.DataFrame) -> Row:
+    texts = corpus["candidate"].to_list()
+    tokens = [token for text in texts for token in text.split()]
+    return {
+        "# documents": len(texts),
+        "# tokens": len(tokens),
+        "# types": len({*tokens}),
+        "average length (tokens)": len(tokens) / len(texts),
+        "average length (sent.)": sum(sentence_counts(texts)) / len(texts),
+    }
 
 
 _CORRELATED = Table(
@@ -339,21 +336,17 @@ _CORRELATED = Table(
     scoring={"preset": PRESET},
     shows=_TABLE2,
 )
-FOOTNOTES = replace(
-    _CORRELATED, name="clark2019-footnotes", shows=_encoders_compared, make=_footnotes
+_PRINTED_TEXTS = Table(
+    name="clark2019-table1",
+    encoders=(ENCODERS["GloVe"],),
+    make=_of_printed_texts,
+    needs_nothing=True,
 )
-
-
-def _printed_texts(name: str) -> Table:
-    make = partial(_of_printed_texts, name=name)
-    return Table(name=name, encoders=(ENCODERS["GloVe"],), make=make, needs_nothing=True)
-
-
 TABLES = (
-    _printed_texts("clark2019-table1"),
+    _PRINTED_TEXTS,
     _CORRELATED,
-    FOOTNOTES,
-    _printed_texts("clark2019-table3"),
+    replace(_CORRELATED, name="clark2019-footnotes", shows=_encoders_compared, make=_footnotes),
+    replace(_PRINTED_TEXTS, name="clark2019-table3"),
     replace(
         _CORRELATED,
         name="clark2019-figure3",
@@ -362,5 +355,5 @@ TABLES = (
     ),
     Table(name="clark2019-table4", others=(SUMMARISERS,), make=_table4),
     Table(name="clark2019-table6", make=_table6, needs_nothing=True),
-    Table(name="clark2019-table7", data=DATA, make=_table7),
+    Table(name="clark2019-table7", data=DATA, make=lambda b, table: b.counted(table, _counts)),
 )

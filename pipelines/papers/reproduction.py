@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from pipelines.papers.printed import PrintedCell, PrintedTable
 from pipelines.papers.table import Numbers, Ours, Shown, laid_out
 from pipelines.reports.numbers import UNDEFINED, number_text
-from pipelines.reports.tables import escape_markdown
+from pipelines.reports.tables import PaperTable, escape_markdown, to_markdown
 
 _LEGEND = "Each cell: published / ours (ours minus published); a number alone is published."
 
@@ -21,8 +21,8 @@ class Reproduction:
     """The result of making a table or figure again."""
 
     printed: PrintedTable
-    ours: Numbers
-    differs: Sequence[str]
+    ours: Numbers = field(default_factory=dict)
+    differs: Sequence[str] = ()
     """What is not as in the paper: data, weights, or how something is computed."""
     notes: Sequence[str] = ()
     """What else a reader must know, such as numbers of documents."""
@@ -96,6 +96,6 @@ class Reproduction:
 
 def _markdown(frame: pl.DataFrame, n_labels: int) -> str:
     """Write a table of text, numbers to the right of the labels."""
-    dashes = [":---"] * n_labels + ["---:"] * (frame.width - n_labels)
-    header, *rows = (map(escape_markdown, row) for row in (frame.columns, *frame.iter_rows()))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, dashes, *rows))
+    sides = "l" * n_labels + "r" * (frame.width - n_labels)
+    table = PaperTable(title="", header=frame.columns, alignment=sides, rows=frame.rows())
+    return to_markdown(table).rstrip()

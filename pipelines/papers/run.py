@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +12,10 @@ from pathlib import Path
 import polars as pl
 
 from cluster.output import Output
-from cluster.store import is_url, local_folder
+from cluster.store import is_url
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
-from pipelines.papers.bench import Bench, Made, Need, Table, differences
-from pipelines.papers.printed import PAPERS, PrintedTable, printed_table
+from pipelines.papers.bench import Bench, Need, Table, differences
+from pipelines.papers.printed import PAPERS, PrintedTable
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
 from pipelines.settings.encoders import encoders_of
@@ -67,14 +66,13 @@ def _of_papers(
     tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
 ) -> Iterable[Reproduction]:
     """Make tables from the papers' data, or what stands in for them."""
-    data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
     folder: AbstractContextManager[AnyPath] = (
         tempfile.TemporaryDirectory(prefix="assay-")
         if output is None or is_url(output.path)
         else nullcontext(output.local / WORK_FOLDER)
     )
     with folder as work:
-        bench = Bench(settings, Path(work), data=data, scorers=scorers)
+        bench = Bench(settings, Path(work))
         if settings.fresh:
             shutil.rmtree(work, ignore_errors=True)
         for table in tables:
@@ -100,7 +98,6 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
             )
             yield Reproduction(
                 printed=PrintedTable(name=table.name, title=shown.title),
-                ours={},
                 differs=[
                     "The data are a study's, not the paper's: no published numbers belong to them."
                 ],
@@ -115,8 +112,7 @@ def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, b
     """
     (named,) = find_tables([table])
     _check_encoders([named], settings)
-    data, scorers = _folder("data", settings.data), _folder("scorers", settings.scorers)
-    bench = Bench(settings, data=data, scorers=scorers)
+    bench = Bench(settings)
     return [(need, *bench.find(need)) for need in named.needs]
 
 
@@ -125,13 +121,12 @@ def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Tab
 
     A wrong name is a `ValueError` with the nearest one.
     """
-    known = {name: [table] for name, table in TABLES.items()}
+    known = {name: [table] for name, table in TABLES.items() if table.shows or not of_study}
     if of_study:
-        shown = {name: [table] for name, table in TABLES.items() if table.shows}
         papers = {
-            paper: [t for n, (t,) in shown.items() if n.startswith(paper)] for paper in PAPERS
+            paper: [t for (t,) in known.values() if t.name.startswith(paper)] for paper in PAPERS
         }
-        known = papers | shown
+        known = papers | known
     for name in dict.fromkeys(names):
         if name in TABLES and name not in known:
             raise ValueError(
@@ -146,24 +141,18 @@ def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Tab
 def _made(table: Table, bench: Bench) -> Reproduction:
     bench.missing, bench.differs = {}, {}
     bench.tell(f"making {table.name}")
-    made = table.make(bench) if table.make else _filled(table, bench)
+    made = (table.make or _filled)(bench, table)
     if not (made.ours or made.figures):
         names = ", ".join(text.partition(" (")[0] for text in bench.missing)
         raise ValueError(
             f"nothing of {table.name} can be made, because these are missing: {names}; "
             f"`assay reproduce {table.name} --dry-run` says where they belong"
         )
-    return Reproduction(
-        printed=printed_table(table.name),
-        ours=made.ours,
-        differs=[*bench.differs, *differences(table.name), *made.differs],
-        notes=made.notes,
-        missing=list(bench.missing),
-        figures=made.figures,
-    )
+    differs = [*bench.differs, *differences(table.name), *made.differs]
+    return replace(made, differs=differs, missing=list(bench.missing))
 
 
-def _filled(table: Table, bench: Bench) -> Made:
+def _filled(bench: Bench, table: Table) -> Reproduction:
     """Fill the cells of a table of correlations, or draw a figure, for each of its data sets."""
     ours: dict[Cell, Ours] = {}
     notes: list[str] = []
@@ -181,7 +170,7 @@ def _filled(table: Table, bench: Bench) -> Made:
             ours |= shown.numbers
             (sizes,) = (note for note in shown.notes if note.startswith("From "))
             notes.append(f"{name}: {sizes[0].lower()}{sizes[1:]}" if name else sizes)
-    return Made(ours=ours, notes=notes, figures=figures)
+    return Reproduction(printed=table.printed, ours=ours, notes=notes, figures=figures)
 
 
 def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
@@ -207,15 +196,6 @@ def _check_encoders(tables: Sequence[Table], settings: ReproduceSettings) -> Non
         parse_spec(spec)
 
 
-def _folder(option: str, folder: AnyPath | None) -> Path | None:
-    if folder is None:
-        return None
-    local = local_folder(option, folder)
-    if not local.is_dir():
-        raise ValueError(f"`{option}` must be a folder, got {os.fspath(folder)}")
-    return local
-
-
 def _write(result: Reproduction, out: Output) -> None:
     """Write a table as Markdown, CSV and JSON, its figures as pictures with their numbers."""
     name = result.printed.name
@@ -228,4 +208,4 @@ def _write(result: Reproduction, out: Output) -> None:
         if figure.chart:
             from pipelines.reports.charts import draw_svg
 
-            out.write(draw_svg(dict(figure.chart)), f"{figure.name}.svg")
+            out.write(draw_svg(dict(figure.chart)).encode(), f"{figure.name}.svg")

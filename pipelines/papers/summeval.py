@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from pipelines.learned_columns import PREFIX
 from pipelines.papers import bao2020, clark2019, sun2019
-from pipelines.papers.bench import Bench, Made, RatedData, Table, needs_in
+from pipelines.papers.bench import Bench, RatedData, Table, needs_in
+from pipelines.papers.reproduction import Reproduction
 from pipelines.tables.study import is_baseline
 
 NAME = "summeval"
@@ -54,11 +55,11 @@ def _learned(bench: Bench) -> dict[str, str]:
     return {f"{PREFIX}{folder.absolute()}": f"{PREFIX}{folder.name}" for folder in folders}
 
 
-def _make(bench: Bench) -> Made:
+def _make(bench: Bench, table: Table) -> Reproduction:
     learned = _learned(bench)
     tables = {t.name: t for t in (*clark2019.TABLES, *sun2019.TABLES, *bao2020.TABLES)}
     figures = []
-    for _, scored in bench.fill(TABLE):
+    for _, scored in bench.fill(table):
         names = sorted(scored.scores, key=lambda metric: metric in learned)
         scores = {learned.get(name, name): scored.scores[name] for name in names}
         for name, is_of in PARTS.items():
@@ -74,7 +75,7 @@ def _make(bench: Bench) -> Made:
             "No trained scorer: those in the folder of --scorers become rows of the counterparts "
             "of Bao et al."
         )
-    return Made(figures=figures, notes=notes)
+    return Reproduction(printed=table.printed, figures=figures, notes=notes)
 
 
 TABLE = Table(

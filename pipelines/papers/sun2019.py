@@ -19,10 +19,10 @@ import numpy as np
 import polars as pl
 
 from agreement import sample_size_curve, shared_cells, system_means
-from pipelines.papers.bench import Bench, Made, RatedData, Table, differences, needs_in
+from pipelines.papers.bench import Bench, RatedData, Table, differences, needs_in
 from pipelines.papers.printed import printed_table
+from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import (
-    Cell,
     Correlations,
     Numbers,
     Ours,
@@ -160,33 +160,23 @@ def _by_aspect(coefficient: str) -> Correlations:
 # Table 2: statistics
 
 
-def _table2(bench: Bench) -> Made:
-    ours: dict[Cell, Ours] = {}
-    for name, data in DUC.items():
-        if (judged := bench.judged(data)) is None:
-            continue
-        corpus, ratings = map(pl.read_parquet, judged)
-        step = COVERAGE_STEPS if name == "DUC2001" else 1
-        by_system = ratings.group_by("system_id", maintain_order=True).agg(
-            pl.col("coverage").mean() / step, pl.len()
-        )
-        coverage = by_system["coverage"].to_numpy()
-        documents = corpus.unique("document_id", maintain_order=True)
-        statistics: dict[str, Any] = {
-            "# of systems": len(by_system),
-            "Avg. reference length": _mean_length(corpus["references"].list.first()),
-            "Avg. summary length": _mean_length(corpus["candidate"]),
-            "Avg. document length": _mean_length(documents["source"].list.join(" ")),
-            "Min coverage score": coverage.min(),
-            "Max coverage range": coverage.max(),
-            "Std sys coverage score": coverage.std(),
-            "Avg annotated article per sys": by_system["len"].mean(),
-        }
-        ours |= {
-            ((row,), name): Ours(None if value is None else float(value))
-            for row, value in statistics.items()
-        }
-    return Made(ours=ours)
+def _statistics(name: str, corpus: pl.DataFrame, ratings: pl.DataFrame) -> Row:
+    step = COVERAGE_STEPS if name == "DUC2001" else 1
+    by_system = ratings.group_by("system_id", maintain_order=True).agg(
+        pl.col("coverage").mean() / step, pl.len()
+    )
+    coverage = by_system["coverage"].to_numpy()
+    documents = corpus.unique("document_id", maintain_order=True)
+    return {
+        "# of systems": len(by_system),
+        "Avg. reference length": _mean_length(corpus["references"].list.first()),
+        "Avg. summary length": _mean_length(corpus["candidate"]),
+        "Avg. document length": _mean_length(documents["source"].list.join(" ")),
+        "Min coverage score": coverage.min(),
+        "Max coverage range": coverage.max(),
+        "Std sys coverage score": coverage.std(),
+        "Avg annotated article per sys": by_system["len"].mean(),
+    }
 
 
 def _mean_length(texts: pl.Series) -> Any:  # noqa: ANN401  (a float, or None without texts)
@@ -221,17 +211,13 @@ def average_ranks(
         rank=value.rank("min", descending=True).over("data_set", "against", "coefficient"),
         n_wanted=pl.col("data_set").n_unique().over("against", "coefficient"),
     )
-    by_metric = ranked.group_by("against", "coefficient", "metric", maintain_order=True).agg(
-        value=pl.col("rank").mean(),
-        n_data_sets=pl.col("rank").count().cast(pl.Int64),
-        n_wanted=pl.col("n_wanted").first(),
+    n_wanted, n_found = pl.col("n_wanted").first(), pl.col("rank").count().cast(pl.Int64)
+    reason = pl.format("undefined on {} of {}", n_wanted - n_found, n_wanted)
+    return ranked.group_by("against", "coefficient", "metric", maintain_order=True).agg(
+        value=pl.when(n_found == n_wanted).then(pl.col("rank").mean()),
+        n_data_sets=n_found,
+        reason=pl.when(n_found != n_wanted).then(reason),
     )
-    is_whole = pl.col("n_data_sets") == pl.col("n_wanted")
-    n_lacking = pl.col("n_wanted") - pl.col("n_data_sets")
-    reason = pl.format("undefined on {} of {}", n_lacking, pl.col("n_wanted"))
-    return by_metric.with_columns(
-        value=pl.when(is_whole).then("value"), reason=pl.when(~is_whole).then(reason)
-    ).drop("n_wanted")
 
 
 def _rank_cells(ranks: pl.DataFrame) -> Numbers:
@@ -266,18 +252,19 @@ def _ranks_of_study(scored: Scored) -> Shown | None:
     )
 
 
-def _table4(bench: Bench) -> Made:
+def _table4(bench: Bench, table: Table) -> Reproduction:
     """Rank by our correlations where all three data sets are there, else by the printed ones."""
     frames = []
-    for name, scored in bench.fill(TABLE4):
+    for name, scored in bench.fill(table):
         if (shown := _TABLE1(scored)) is not None:
-            aspect = next(iter(TABLE4.data[name].aspects))
+            aspect = next(iter(table.data[name].aspects))
             frame = shown.frame.filter(aspect=aspect).with_columns(
                 data_set=pl.lit(name), metric=pl.col("metric").replace_strict(scored.names)
             )
             frames.append(frame)
-    if len(frames) < len(TABLE4.data):
-        return Made(
+    if len(frames) < len(table.data):
+        return Reproduction(
+            printed=table.printed,
             ours=ranks_of(printed_correlations()),
             notes=[
                 "Without all three data sets: ranks of the correlations that the paper prints in "
@@ -285,7 +272,8 @@ def _table4(bench: Bench) -> Made:
                 "three digits make more of them equal."
             ],
         )
-    return Made(
+    return Reproduction(
+        printed=table.printed,
         ours=ranks_of(pl.concat(frames)),
         differs=differences("sun2019-table4-from-data"),
         notes=["Ranks of our correlations; equal ones share the better rank."],
@@ -324,32 +312,24 @@ def figure1(scored: Scored) -> Shown:
     Every metric and aspect gets the same draws.
     """
     n_documents = next(iter(scored.scores.values())).shape[1]
-    numbers = np.unique(np.linspace(1, n_documents, N_SIZES + 1).round().astype(np.int64)[1:])
+    sizes = np.unique(np.linspace(1, n_documents, N_SIZES + 1).round().astype(np.int64)[1:])
     curve = sample_size_curve(
         np.stack(list(scored.scores.values())),
         np.stack(list(scored.ratings.values())),
-        numbers,
+        sizes,
         level="system",
         coefficient="pearson",
         n_draws=N_DRAWS,
         rng=np.random.default_rng(scored.seed),
     )
-    rows = [
-        {
-            "aspect": aspect,
-            "metric": metric,
-            "coefficient": "pearson",
-            "n_documents": int(size),
-            "mean": curve.means[s, m, k],
-            "deviation": curve.deviations[s, m, k],
-            "n_draws": N_DRAWS,
-            "n_undefined": int(curve.n_undefined[s, m, k]),
-        }
-        for k, aspect in enumerate(scored.ratings)
-        for m, metric in enumerate(scored.scores)
-        for s, size in enumerate(numbers)
-    ]
-    frame = typed(rows)
+    rows = itertools.product(scored.ratings, scored.scores, ["pearson"], sizes.tolist())
+    names = ("aspect", "metric", "coefficient", "n_documents")
+    frame = pl.DataFrame(list(rows), names, orient="row").with_columns(
+        mean=pl.Series(curve.means.T.ravel()).fill_nan(None),
+        deviation=pl.Series(curve.deviations.T.ravel()).fill_nan(None),
+        n_draws=pl.lit(N_DRAWS, pl.Int64),
+        n_undefined=pl.Series(curve.n_undefined.T.ravel(), dtype=pl.Int64),
+    )
 
     low, high = pl.col("mean") - pl.col("deviation"), pl.col("mean") + pl.col("deviation")
     shown = frame.drop_nulls("mean").with_columns(low=low, high=high)
@@ -425,23 +405,14 @@ def source_cuts(
 
 def figure3(scored: Scored) -> Shown:
     """Pair each system's mean score with its mean rating, over the documents with both."""
-    rows: list[Row] = []
+    parts = []
     pairs = itertools.product(scored.ratings.items(), scored.scores.items())
     for (aspect, rating), (metric, matrix) in pairs:
         x, y = shared_cells(matrix, rating)
-        means = zip(system_means(x), system_means(y), (~np.isnan(x)).sum(1), strict=True)
-        rows += [
-            {
-                "aspect": aspect,
-                "metric": metric,
-                "system_id": system,
-                "score": score,
-                "rating": mean,
-                "n_documents": int(n),
-            }
-            for system, (score, mean, n) in zip(scored.systems, means, strict=True)
-        ]
-    frame = typed(rows)
+        part = pl.DataFrame({"aspect": aspect, "metric": metric, "system_id": scored.systems})
+        means = {"score": system_means(x), "rating": system_means(y)}
+        parts.append(part.with_columns(**means, n_documents=pl.Series((~np.isnan(x)).sum(1))))
+    frame = pl.concat(parts).with_columns(pl.selectors.float().fill_nan(None))
 
     chart = chart_of("sun2019-figure3", frame.drop_nulls(["score", "rating"]))
     chart["facet"]["column"]["sort"] = list(scored.ratings)
@@ -464,21 +435,20 @@ _ON_DUC = Table(
 _ON_NEWSROOM = replace(
     _ON_DUC, name="sun2019-table3", data={"Newsroom": NEWSROOM}, shows=_by_aspect("spearman")
 )
-TABLE4 = replace(
-    _ON_DUC,
-    name="sun2019-table4",
-    data=DUC | {"Newsroom": NEWSROOM},
-    shows=_ranks_of_study,
-    make=_table4,
-    needs_nothing=True,
-)
 _ON_DUC2001 = replace(_ON_DUC, data={"DUC2001": DUC["DUC2001"]})
 TABLES = (
     _ON_DUC,
-    Table(name="sun2019-table2", data=DUC, make=_table2),
+    Table(name="sun2019-table2", data=DUC, make=lambda b, table: b.counted(table, _statistics)),
     _ON_NEWSROOM,
     replace(_ON_NEWSROOM, name="sun2019-appendix-table2", shows=_by_aspect("pearson")),
-    TABLE4,
+    replace(
+        _ON_DUC,
+        name="sun2019-table4",
+        data=DUC | {"Newsroom": NEWSROOM},
+        shows=_ranks_of_study,
+        make=_table4,
+        needs_nothing=True,
+    ),
     replace(_ON_DUC, name="sun2019-figure1", metrics=_metrics_against_reference, shows=figure1),
     replace(
         _ON_DUC2001,

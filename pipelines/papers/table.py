@@ -150,13 +150,19 @@ class Correlations:
         frame = typed(rows)
         n_levels = int(len(self.levels) > 1)
         labels = (*["level"][:n_levels], *self.labels)
+        encoders_of = _encoders_of(metrics, scored.encoders)
         numbers: dict[Cell, Ours] = {}
         texts = []
-        for own, (names, column) in self._places(frame, metrics, scored):
+        for own in frame.iter_rows(named=True):
+            metric, aspect = own["metric"], own["aspect"]
+            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
             ours = Ours(own["value"], self.form(own))
-            texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
-            if own["level"] == self.levels[0]:
-                numbers[names, column] = ours
+            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
+                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
+                names, column = self.cell(own, scored.names.get(metric, own_name), head)
+                texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
+                if own["level"] == self.levels[0]:
+                    numbers[names, column] = ours
         return Shown(
             title=self.title,
             frame=frame,
@@ -165,17 +171,6 @@ class Correlations:
             n_labels=len(labels),
             notes=(*self.notes(scored), *size_notes(frame)),
         )
-
-    def _places(
-        self, frame: pl.DataFrame, metrics: Sequence[str], scored: Scored
-    ) -> Iterable[tuple[Row, Cell]]:
-        encoders_of = _encoders_of(metrics, scored.encoders)
-        for row in frame.iter_rows(named=True):
-            metric, aspect = row["metric"], row["aspect"]
-            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
-            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
-                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
-                yield row, self.cell(row, scored.names.get(metric, own_name), head)
 
 
 def correlation_row(
@@ -229,18 +224,10 @@ def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str
     >>> laid_out(["metric"], [(["sms"], "fluency", "0.258")]).to_dicts()
     [{'metric': 'sms', 'fluency': '0.258'}]
     """
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    columns: dict[str, None] = {}
-    for row, column, text in cells:
-        rows.setdefault(tuple(row), {})[column] = text
-        columns[column] = None
-    return pl.DataFrame(
-        [
-            dict(zip(index, row, strict=True)) | {name: texts.get(name, "") for name in columns}
-            for row, texts in rows.items()
-        ],
-        schema=[(name, pl.String) for name in (*index, *columns)],
-    )
+    schema = [(name, pl.String) for name in (*index, "\0column", "\0text")]
+    frame = pl.DataFrame([(*row, *rest) for row, *rest in cells], schema, orient="row")
+    laid = frame.pivot("\0column", index=index, values="\0text", aggregate_function="last")
+    return laid.fill_null("")
 
 
 def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:

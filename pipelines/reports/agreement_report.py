@@ -54,17 +54,15 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
     With `all_tables` also `tables/*.tex` and `plots/*.svg`. Without a correlation to report
     nothing is written: a `ValueError`.
     """
-    files = {
-        "report.html": _utf8(render_report(result)),
-        "report.md": _utf8(render_markdown(result)),
-    }
+    files = {"report.html": render_report(result), "report.md": render_markdown(result)}
     if all_tables:
         for name, table in paper_tables(result).items():
-            files[f"tables/{name}.tex"] = _utf8(to_latex(table, name))
+            files[f"tables/{name}.tex"] = to_latex(table, name)
         for name, plot in paper_plots(result).items():
             files[f"plots/{name}.svg"] = draw_svg(plot)
     for name, content in files.items():
-        write_whole(out / name, content)
+        # A command line or a file name may hold bytes that are no text.
+        write_whole(out / name, content.encode("utf-8", "replace"))
 
 
 def render_report(result: AgreementResult) -> str:
@@ -108,15 +106,14 @@ class Grid:
         """Return where a metric that knows nothing would be."""
         return 0.5 if self.coefficient in ACCURACIES else 0.0
 
-    def cells(self, result: AgreementResult) -> Iterator[tuple[str, bool, list[Row]]]:
-        """Yield metric, whether it is a baseline, and its row for each aspect; baselines last."""
+    def cells(self, result: AgreementResult) -> list[tuple[str, list[Row]]]:
+        """Return every metric with its row for each aspect; baselines last."""
         rows = {(row["metric"], row["aspect"]): row for row in self.rows.iter_rows(named=True)}
         of_metric: dict[str, list[Row]] = {
             metric: [rows[metric, aspect] for aspect in result.aspects]
             for metric in result.score_names
         }
-        for metric, cells in sorted(of_metric.items(), key=lambda each: each[1][0]["is_baseline"]):
-            yield metric, cells[0]["is_baseline"], cells
+        return sorted(of_metric.items(), key=lambda each: each[1][0]["is_baseline"])
 
 
 def grids(result: AgreementResult) -> Iterator[Grid]:
@@ -176,11 +173,6 @@ def _provenance(about: About) -> Iterator[str]:
         for file in about.inputs
     }
     return (f"- {escape_markdown(name)}: {escape_markdown(text)}" for name, text in facts.items())
-
-
-def _utf8(text: str) -> bytes:
-    # A command line or a file name may hold bytes that are no text.
-    return text.encode("utf-8", "replace")
 
 
 def paper_tables(result: AgreementResult) -> dict[str, PaperTable]:
@@ -249,16 +241,16 @@ def _power_table(power: pl.DataFrame) -> PaperTable:
 
 def _correlation_table(grid: Grid, result: AgreementResult) -> PaperTable:
     """Lay out the metrics by aspects of a grid, as papers do."""
-    rows = list(grid.cells(result))
+    rows = grid.cells(result)
     return PaperTable(
         title=f"{grid.name} with ratings, {grid.level} level",
         caption=_caption(grid.rows, result),
         header=["Metric", *result.aspects],
         alignment="l" + "r" * len(result.aspects),
-        rows=[[metric, *map(_estimate, cells)] for metric, _, cells in rows],
+        rows=[[metric, *map(_estimate, cells)] for metric, cells in rows],
         bold=[
             (i, j)
-            for i, (*_, cells) in enumerate(rows)
+            for i, (_, cells) in enumerate(rows)
             for j, cell in enumerate(cells, 1)
             if cell["is_best"]
         ],
@@ -355,10 +347,10 @@ def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
         "rows": [
             {
                 "metric": metric,
-                "is_baseline": is_baseline,
+                "is_baseline": rows[0]["is_baseline"],
                 "cells": [dict(row, tint=tint(row)) for row in rows],
             }
-            for metric, is_baseline, rows in grid.cells(result)
+            for metric, rows in grid.cells(result)
         ],
         "ceilings": [grid.ceilings.get(aspect) for aspect in result.aspects if grid.ceilings],
     }

@@ -226,7 +226,7 @@ def printed_text(text: str) -> str:
     return printable.replace("\\", "\N{SET MINUS}")
 
 
-def draw_svg(spec: Spec) -> bytes:
+def draw_svg(spec: Spec) -> str:
     """Draw a chart."""
     import vl_convert
 
@@ -238,4 +238,4 @@ def draw_svg(spec: Spec) -> bytes:
         names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}
         names["encode"]["update"] |= {"dx": {"value": 7}, "dy": {"value": -6}}
         vega["marks"].append(names)
-    return vl_convert.vega_to_svg(vega).encode()
+    return vl_convert.vega_to_svg(vega)

@@ -19,8 +19,7 @@ def number_text(value: float | None, digits: int = 3, *, minus: str = MINUS) -> 
     """Write a number with so many decimals; one that rounds to zero has no sign."""
     if value is None or math.isnan(value):
         return UNDEFINED
-    text = f"{abs(value):.{digits}f}"
-    return f"{minus}{text}" if value < 0 and float(text) != 0 else text
+    return f"{value:z.{digits}f}".replace("-", minus)
 
 
 def count_text(value: int | None) -> str:

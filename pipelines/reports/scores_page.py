@@ -78,11 +78,11 @@ def document_means(rows: pl.DataFrame, metric: str) -> Means:
     sums = (
         rows.select(*KEYS, value=pl.col(metric))
         .drop_nulls("value")
-        .group_by(KEYS)
+        .group_by(KEYS, maintain_order=True)
         .agg(total=pl.col("value").sum(), n=pl.len())
     )
     by_system = {}
-    for (system,), group in sums.group_by("system_id"):
+    for (system,), group in sums.group_by("system_id", maintain_order=True):
         totals, counts = group["total"].to_numpy(), group["n"].to_numpy()
         mean, n_documents = totals.sum() / counts.sum(), len(totals)
         low = high = np.nan

@@ -12,8 +12,7 @@ import pytest
 
 from agreement import holm
 from assay import compare
-from pipelines.reports.compare_page import render_comparison
-from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet
+from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet, render_comparison
 from pipelines.reports.tables import MAX_ROWS
 from tests.rare import run
 

@@ -183,7 +183,7 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
 
 
 def test_sun_figures(made, writer, monkeypatch):
-    monkeypatch.setattr("pipelines.reports.charts.draw_svg", lambda _chart: b"")
+    monkeypatch.setattr("pipelines.reports.charts.draw_svg", lambda _chart: "")
     writer.duc(2001)
     assert [f.name for f in made("sun2019-figure1").figures] == ["sun2019-figure1-duc2001"]
     (figure,) = made("sun2019-figure2").figures

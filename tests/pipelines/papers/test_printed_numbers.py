@@ -13,16 +13,18 @@ from agreement.preferences import sign_test, win_share
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.sun2019 import printed_correlations, ranks_of
 
-N_CELLS = {
-    **{"clark2019-table1": 12, "clark2019-table2": 16, "clark2019-footnotes": 4},
-    **{"clark2019-table3": 10, "clark2019-figure3": 0, "clark2019-table4": 39},
-    **{"clark2019-table6": 48, "clark2019-table7": 10},
-    **{"sun2019-table1": 88, "sun2019-table2": 16, "sun2019-table3": 132},
-    **{"sun2019-appendix-table2": 132, "sun2019-table4": 40},
-    **{f"sun2019-figure{i}": 0 for i in (1, 2, 3)},
-    **{"bao2020-table1": 39, "bao2020-table2": 39, "bao2020-table3": 5, "bao2020-table4": 6},
-    **{"bao2020-table5": 18, "bao2020-table6": 18, "bao2020-table7": 39, "bao2020-table8": 39},
-    "summeval": 0,
+CELLS = {  # how many numbers a table has, and their sum: as copied from the papers
+    **{"clark2019-table1": (12, 639.11), "clark2019-table2": (16, 5.143)},
+    **{"clark2019-footnotes": (4, 1.3), "clark2019-table3": (10, 313.44)},
+    **{"clark2019-figure3": (0, 0), "clark2019-table4": (39, 1405.51)},
+    **{"clark2019-table6": (48, 4378), "clark2019-table7": (10, 443047.9)},
+    **{"sun2019-table1": (88, 55.597), "sun2019-table2": (16, 2417.0005)},
+    **{"sun2019-table3": (132, 62.463), "sun2019-appendix-table2": (132, 115.854)},
+    **{"sun2019-table4": (40, 211.669), **{f"sun2019-figure{i}": (0, 0) for i in (1, 2, 3)}},
+    **{"bao2020-table1": (39, 3059.3), "bao2020-table2": (39, 3375.3)},
+    **{"bao2020-table3": (5, 292.9), "bao2020-table4": (6, 591.2)},
+    **{"bao2020-table5": (18, 3.8803), "bao2020-table6": (18, 3.6283)},
+    **{"bao2020-table7": (39, 16.7247), "bao2020-table8": (39, 16.9635), "summeval": (0, 0)},
 }
 
 
@@ -33,13 +35,8 @@ def values(name):
 
 
 def test_every_table_has_its_numbers():
-    assert {name: len(values(name)) for name in printed_tables()} == N_CELLS
-
-
-def test_correlations_lie_between_minus_one_and_one():
-    for name in ("clark2019-table2", "sun2019-table1", "sun2019-table3", "sun2019-appendix-table2",
-                 *(f"bao2020-table{i}" for i in range(5, 9))):  # fmt: skip
-        assert all(abs(value) <= 1 for value in values(name).values()), name
+    found = {name: [*values(name).values()] for name in printed_tables()}
+    assert {name: (len(own), round(sum(own), 4)) for name, own in found.items()} == CELLS
 
 
 # Clark et al.
@@ -76,17 +73,6 @@ def test_clark_table_3_has_s_plus_wms_below_its_bound():
     found = values("clark2019-table3")
     for row, short in (("Sample #1", 0.09), ("Sample #2", 0.25)):
         assert 1 - found[row, "S+WMS"] / joint_bound(found, row) == pytest.approx(short, abs=0.01)
-
-
-def test_clark_table_2_order_of_metrics():
-    """Section 4.1: sentences over words over ROUGE-L; section 4.2: S+WMS is best on essays."""
-    found = values("clark2019-table2")
-    for encoder in ("GloVe", "ELMo"):
-        summaries = [found[m, f"Summaries {encoder}"] for m in ("SMS", "S+WMS", "WMS", "ROUGE-L")]
-        assert summaries == sorted(summaries, reverse=True)
-        essays = {m: found[m, f"Essays {encoder}"] for m in ("ROUGE-L", "WMS", "SMS", "S+WMS")}
-        assert max(essays, key=essays.get) == "S+WMS"
-        assert essays["SMS"] > max(essays["ROUGE-L"], essays["WMS"])
 
 
 def test_clark_table_4():
@@ -152,17 +138,6 @@ def test_sun_table_1_spearman_is_of_twelve_systems():
     spearman = {key: value for key, value in values("sun2019-table1").items() if " S(" in key[1]}
     assert len(spearman) == 44
     assert set(spearman.values()) <= possible
-
-
-def test_sun_section_3():
-    """ELMo's maximum is above its mean; the best ROUGE is R1-F on DUC 2001 and R2-R on 2002."""
-    table = printed_table("sun2019-table1")
-    for data_set, side in itertools.product(("DUC2001", "DUC2002"), ("ref", "doc")):
-        column = table.column(f"{data_set} S({side})")
-        assert column["ELMo-m",] > column["ELMo-a",]
-    for data_set, best in (("DUC2001", "R1-F"), ("DUC2002", "R2-R")):
-        column = table.column(f"{data_set} P(ref)")
-        assert max(column, key=column.get) == (best,)
 
 
 def test_sun_table_3_is_of_six_systems_but_for_one_row():

@@ -100,14 +100,14 @@ def test_paper_plots_are_drawn_whatever_things_are_called(result):
         },
     )
     for plot in paper_plots(changed).values():
-        svg = draw_svg(plot).decode()
+        svg = draw_svg(plot)
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert "<script" not in svg
 
 
 def test_names_of_systems_stand_beside_their_dots_on_paper(result, capfd):
     (plot,) = [own for name, own in paper_plots(result).items() if name.startswith("systems")][:1]
-    svg = draw_svg(plot).decode()
+    svg = draw_svg(plot)
     assert capfd.readouterr().err == ""  # where a mark cannot be placed it is dropped and said
     drawn = ElementTree.fromstring(svg)
     places = {
