@@ -19,7 +19,7 @@ import polars as pl
 from pipelines.learned_columns import PREFIX
 from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Ours, Row, Scored, is_rouge
+from pipelines.papers.table import Cell, Correlations, Ours, Scored, is_rouge
 from pipelines.settings.evaluate import EvaluateSettings
 
 ALL, MACHINES = "all", "machine-made"
@@ -151,10 +151,6 @@ def _all_and_machines(scored: Scored) -> dict[str, np.ndarray]:
     return everything if is_machine.all() else everything | {MACHINES: is_machine}
 
 
-def _on_machines(row: Row, name: str, head: str) -> Cell:
-    return (f"{name} on machines'" if row["summaries"] == MACHINES else name,), head
-
-
 def _note(scored: Scored) -> str:
     people = [s for s, kept in zip(scored.systems, _is_machine(scored), strict=True) if not kept]
     if people:
@@ -174,7 +170,10 @@ def _of_scorers(coefficient: str) -> Correlations:
         digits=4,
         only=lambda metric: not is_rouge(metric),
         parts=_all_and_machines,
-        cell=_on_machines,
+        cell=lambda row, name, head: (
+            (name + " on machines'" * (row["summaries"] == MACHINES),),
+            head,
+        ),
         notes=lambda scored: (_note(scored),),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -121,18 +121,13 @@ def block_of(metric: str) -> str:
     return "doc" if is_against_source(metric) else "ref"
 
 
-def _star(row: Row) -> str:
-    is_found = row["p_value"] is not None and row["p_value"] < ALPHA
-    return "{}*" if is_found else "{}"
-
-
 _TABLE1 = Correlations(
     title="System-level correlation with human ratings",
     levels=("system",),
     coefficients=("pearson", "spearman"),
     order=lambda metric: _BLOCKS.index(block_of(metric)),
     more=lambda _scored, row: {"against": block_of(row["metric"])},
-    form=_star,
+    form=lambda row: "{}*" if row["p_value"] is not None and row["p_value"] < ALPHA else "{}",
     cell=lambda row, name, head: (
         (name,),
         f"{head} {_SHORT[row['coefficient']]}"
@@ -359,7 +354,7 @@ def figure2(scored: Scored) -> Shown | None:
             "source_tokens": n_tokens,
         }
         | correlation_row(scored.scores[cut], rating, "system", coefficient)
-        for metric, by_length in source_cuts(scored.signatures, list(scored.scores)).items()
+        for metric, by_length in _source_cuts(scored).items()
         for n_tokens, cut in by_length.items()
         for aspect, rating in scored.ratings.items()
         for coefficient in ("pearson", "spearman")
@@ -381,17 +376,15 @@ def figure2(scored: Scored) -> Shown | None:
     )
 
 
-def source_cuts(
-    signatures: Mapping[str, str], metrics: Sequence[str]
-) -> dict[str, dict[int | None, str]]:
+def _source_cuts(scored: Scored) -> dict[str, dict[int | None, str]]:
     """Find metrics that were computed several times, with sources cut to different lengths.
 
     By the metric as it is called for the longest source: the metric for every number of source
     tokens, shortest first, None for the whole source.
     """
     families: dict[str, dict[int | None, str]] = {}
-    for metric in metrics:
-        signature = signatures.get(metric, "")
+    for metric in scored.scores:
+        signature = scored.signatures.get(metric, "")
         if is_against_source(metric) and (cut := _CUT.search(signature)):
             n_tokens = None if cut[1] == "all" else int(cut[1])
             families.setdefault(_CUT.sub("", signature), {})[n_tokens] = metric

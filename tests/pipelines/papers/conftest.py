@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from assay import reproduce
-from pipelines.papers import run as module
+from pipelines.papers.run import TABLES
 
 WORDS = [
     "river", "bank", "water", "flood", "bridge", "mayor", "council", "budget", "school", "teacher",
@@ -109,7 +109,7 @@ class Writer:
         self.file("newsroom-human/test.jsonl", test)
 
     def pairs(self, n=40):
-        for name, file, source, reference, key in (
+        for name, file, *columns in (
             ("cnn-dailymail", "train.jsonl", "article", "highlights", "id"),
             ("newsroom", "train.jsonl", "text", "summary", "url"),
             ("bigpatent", "train/a.jsonl", "description", "abstract", "publication_number"),
@@ -118,11 +118,8 @@ class Writer:
             for i in range(n):
                 words = self.rng.permutation(WORDS)[:8]
                 first = " ".join(words[:4])
-                texts = {
-                    source: f"{' '.join(words)}. Then {first}.",
-                    reference: f"{first}. No {i}.",
-                }
-                rows.append(texts | {key: f"{name[0]}{i}"})
+                texts = (f"{' '.join(words)}. Then {first}.", f"{first}. No {i}.", f"{name[0]}{i}")
+                rows.append(dict(zip(columns, texts, strict=True)))
             self.file(f"{name}/{file}", rows)
 
 
@@ -145,30 +142,18 @@ def vectors(tmp_path):
 
 
 @pytest.fixture
-def substitutes(tmp_path, vectors):
-    """Return tiny vectors for every encoder of a table, others for each; the first are known."""
-
-    def of(name):
-        needs = [n for n in module.TABLES[name].needs if n.kind == "weights"]
-        for i in range(1, len(needs)):
-            write_vectors(tmp_path / f"tiny{i}.txt", i)
-        return {need.name: f"glove:{tmp_path / f'tiny{i}.txt'}" for i, need in enumerate(needs)}
-
-    return of
-
-
-@pytest.fixture
-def made(writer, substitutes, tmp_path):
-    """Make a table from the data that were written, with tiny weights."""
+def made(writer, tmp_path):
+    """Make a table from the data that were written; without `encoders`, with tiny ones for all."""
 
     def call(name, *, encoders=None, **options):
-        (result,) = reproduce(
-            name,
-            data=writer.root,
-            out=tmp_path / "out",
-            encoders=substitutes(name) if encoders is None else encoders,
-            **options,
-        )
+        if encoders is None:
+            aliases = [need.name for need in TABLES[name].needs if need.kind == "weights"]
+            encoders = {
+                alias: f"glove:{write_vectors(tmp_path / f'tiny{i}.txt', i)}"
+                for i, alias in enumerate(aliases)
+            }
+        options |= {"data": writer.root, "out": tmp_path / "out", "encoders": encoders}
+        (result,) = reproduce(name, **options)
         return result
 
     return call
