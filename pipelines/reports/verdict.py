@@ -67,7 +67,7 @@ class AspectVerdict:
         """Name the tied metrics, the first few of them."""
         if not self.is_tested:
             return "not tested"
-        return listed(_few(self.tied)) if self.tied else "none"
+        return listed(self.tied, MOST_NAMED) if self.tied else "none"
 
     @property
     def beating_text(self) -> str:
@@ -75,7 +75,7 @@ class AspectVerdict:
         if not self.beating:
             return "no metric"
         is_missing = self.metric not in self.beating
-        return listed(_few(self.beating)) + f" (not {self.metric})" * is_missing
+        return listed(self.beating, MOST_NAMED) + f" (not {self.metric})" * is_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +196,3 @@ def _baselines(aspects: Sequence[AspectVerdict]) -> str:
         return f"No metric agrees better with people than {both}{listed(weak)}, for any aspect"
     beaten = (f"{each.aspect}: {each.beating_text}" for each in aspects)
     return f"Metrics that agree better with people than {listed(weak)}: {'; '.join(beaten)}"
-
-
-def _few(names: Sequence[str]) -> list[str]:
-    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-    return [*names[:MOST_NAMED], *more]

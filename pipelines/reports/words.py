@@ -33,12 +33,12 @@ def selection(raters: str, excluded_systems: Sequence[str]) -> str:
     """Say whose ratings and which systems a number is made of."""
     if not excluded_systems:
         return f"raters: {raters}"
-    named, n_others = excluded_systems[:MOST_NAMED], len(excluded_systems) - MOST_NAMED
-    without = f"{', '.join(named)} and {n_others} more" if n_others > 0 else listed(named)
-    return f"raters: {raters}; without {without}"
+    return f"raters: {raters}; without {listed(excluded_systems, MOST_NAMED)}"
 
 
-def listed(names: Iterable[str]) -> str:
-    """Join names as in a sentence."""
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Join names as in a sentence, the first few where `most` are to be named."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
