@@ -83,19 +83,11 @@ def test_every_number_of_the_page_is_the_record(page, parsed, result):
         cells = next(each for each in parsed.rows[label_of(row)] if each[0] == name)
         p_best = f"p {p_value_text(row['p_best'])}"
         against = {"sms": "the best", "rouge_L": f"tied {p_best}"}.get(row["metric"], p_best)
-        assert cells[1:] == [
-            number_text(row["value"]),
-            "",
-            interval_text(row["low"], row["high"]),
-            against,
-        ]
-        counts = next(
-            each
-            for each in parsed.rows[label_of(row).replace("Correlations", "Counts")]
-            if each[0] == row["metric"]
-        )
-        names = ("n_skipped", "n_undefined")
-        shown = [count_text(row[name]) for name in names]
+        interval = interval_text(row["low"], row["high"])
+        assert cells[1:] == [number_text(row["value"]), "", interval, against]
+        of_counts = parsed.rows[label_of(row).replace("Correlations", "Counts")]
+        counts = next(each for each in of_counts if each[0] == row["metric"])
+        shown = [count_text(row[name]) for name in ("n_skipped", "n_undefined")]
         assert counts[1:] == [p_value_text(row["p_value"]), *shown]
 
 
@@ -164,9 +156,9 @@ def test_verdict_by_hand(parsed):
     assert rows[0][4].startswith("sms, rouge_L and ")
 
 
-def verdict_lines(*aspects, metric="sms"):
+def verdict_lines(*aspects):
     shared = {"aspect": "focus", "value": 0.5, "low": 0.3, "high": 0.7, "tied": ("wms", "cosine")}
-    shared |= {"metric": metric, "weak": (), "beating": ()}
+    shared |= {"metric": "sms", "weak": (), "beating": ()}
     made = tuple(AspectVerdict(**{**shared, **aspect}) for aspect in aspects)
     return Verdict(level="summary", coefficient="spearman", aspects=made).lines()
 
@@ -189,23 +181,15 @@ def test_metrics_that_beat_the_baselines_without_the_best_are_told_from_it():
 def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
     """Shown in words and on the page; a baseline that is only tied changes nothing."""
     place = {"aspect": "relevance", "level": "system", "coefficient": "pearson"}
-    is_length = (pl.col("metric") == "length") & pl.all_horizontal(
-        pl.col(name) == value for name, value in place.items()
-    )
-    correlations = result.correlations.with_columns(
-        value=pl.when(is_length).then(0.97).otherwise("value")
-    )
+    is_length = pl.when(metric="length", **place)
+    correlations = result.correlations.with_columns(value=is_length.then(0.97).otherwise("value"))
     asked = {**place, "test": "perm-both", "against": "best"}
     pair = {"metric_a": "length", "metric_b": "sms", "difference": 0.16}
     for p_value, use in ((0.2, "sms"), (0.01, "no metric")):
         row = {**dict.fromkeys(TABLES["differences"]), **asked, **pair, "p_holm": p_value}
-        changed = dataclasses.replace(
-            result,
-            correlations=correlations,
-            differences=pl.concat(
-                [result.differences, pl.DataFrame([row], schema=result.differences.schema)]
-            ),
-        )
+        added = pl.DataFrame([row], result.differences.schema)
+        differences = pl.concat([result.differences, added])
+        changed = dataclasses.replace(result, correlations=correlations, differences=differences)
         verdict = verdict_of(changed, "system", "pearson")
         assert f"{use} for relevance (" in verdict.lines()[0]
         said = "(sms, the best, has 0.81 [0.69, 0.91], but length alone has 0.97)"

@@ -41,12 +41,7 @@ def test_compact_keeps_every_row():
 def test_point_pairs_rating_and_score_by_hand(result):
     points = system_points(result.systems)
     assert len(points) == len(SYSTEMS) * len(ASPECTS) * len(METRICS)
-    row = points.row(
-        by_predicate=(pl.col("system_id") == "M1")
-        & (pl.col("aspect") == ASPECTS[1])
-        & (pl.col("metric") == METRICS[2]),
-        named=True,
-    )
+    (row,) = points.filter(system_id="M1", aspect=ASPECTS[1], metric=METRICS[2]).to_dicts()
     assert row["y_mean"] == pytest.approx(3.0 + 0.25 + 0.01)
     assert row["x_mean"] == pytest.approx(3.0 + 0.25 + 0.02)
     assert row["x_low"] == pytest.approx(row["x_mean"] - 0.2)
