@@ -187,7 +187,7 @@ class _Worker:
         with suppress(ConnectionError):  # it has ended, which shows when its answer is read
             self.connection.send_bytes(message)
 
-    def answer(self) -> object:
+    def answer(self) -> Any:  # noqa: ANN401
         """Read what the process says, or how it has ended."""
         try:
             return pickle.loads(self.connection.recv_bytes())
@@ -245,14 +245,13 @@ class _Driver:
 
     def _take(self, worker: _Worker) -> None:
         """Take what a worker says, or that it has died."""
-        answer = worker.answer()
-        if worker.shard is None:
+        shard, answer = worker.shard, worker.answer()
+        if shard is None:
             self.workers.take_ready(worker, answer)
         elif isinstance(answer, _Ended):
-            self._lose(worker, f"the worker was lost while scoring it ({answer})")
+            self._lose(worker, shard, f"the worker was lost while scoring it ({answer})")
         else:
-            assert isinstance(answer, ShardReport)  # noqa: S101
-            self._settle(worker, answer)
+            self._settle(worker, shard, answer)
             if answer.error is None:
                 return
             if self.schedule.needs_restart(worker.number):
@@ -261,17 +260,16 @@ class _Driver:
             else:
                 worker.is_ready = False  # it makes its scorer anew
 
-    def _lose(self, worker: _Worker, reason: str) -> None:
+    def _lose(self, worker: _Worker, shard: Shard, reason: str) -> None:
         """Settle the shard of a worker that has ended, and start the worker again."""
-        assert worker.shard is not None  # noqa: S101
-        logger.info("worker %d lost shard %d: %s", worker.number, worker.shard.index, reason)
-        self._settle(worker, ShardReport(index=worker.shard.index, error=reason, node=node_name()))
+        logger.info("worker %d lost shard %d: %s", worker.number, shard.index, reason)
+        lost = ShardReport(index=shard.index, error=reason, node=node_name())
+        self._settle(worker, shard, lost)
         self.schedule.leave(worker.number)
         worker.start()
 
-    def _settle(self, worker: _Worker, report: ShardReport) -> None:
-        shard, worker.shard = worker.shard, None
-        assert shard is not None  # noqa: S101
+    def _settle(self, worker: _Worker, shard: Shard, report: ShardReport) -> None:
+        worker.shard = None
         final = self.schedule.settle(worker.number, shard, report, time.monotonic())
         if report.error is not None:
             self.workers.last_failure = report.error
@@ -285,7 +283,7 @@ class _Driver:
                 "a worker has had shard %d for %.0f s and is restarted", shard.index, seconds
             )
             by_number[number].kill()
-            self._lose(by_number[number], OVERLONG.format(seconds))
+            self._lose(by_number[number], shard, OVERLONG.format(seconds))
 
 
 class Reports:
