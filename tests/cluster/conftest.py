@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +49,11 @@ def rows_of(n):
         }
         for i in range(n)
     ]
+
+
+def parts_of(out):
+    """The scores files of a run, by name."""
+    return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
 
 
 POISON = rows_of(48)[20]["candidate"]
@@ -138,24 +144,22 @@ def check_resumed(check_scores, job):
     return check
 
 
-@pytest.fixture(scope="module")
-def ray_cluster():
-    """Two cores, and what Ray takes for a GPU, that the runs of a module share.
-
-    A run uses the connection it finds.
-    """
+@contextmanager
+def started_ray(**settings):
+    """A cluster that the runs of a module share: a run uses the connection it finds."""
     from cluster import ray_runner  # sets the environment before Ray is imported
 
-    ray_runner.ray.init(
-        address="local",
-        num_cpus=2,
-        num_gpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    ray_runner.ray.init(address="local", **quiet, **settings)
     yield ray_runner
     ray_runner.ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    """Two cores, and what Ray takes for a GPU."""
+    with started_ray(num_cpus=2, num_gpus=1) as ray_runner:
+        yield ray_runner
 
 
 @pytest.fixture

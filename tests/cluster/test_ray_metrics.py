@@ -1,6 +1,5 @@
 """The numbers that a real cluster's Prometheus endpoint shows of a run."""
 
-import logging
 import re
 import time
 import urllib.request
@@ -8,7 +7,7 @@ import urllib.request
 import pytest
 
 from cluster import RayOptions, list_inputs, plan_shards, run_ray
-from tests.cluster.conftest import rows_of
+from tests.cluster.conftest import rows_of, started_ray
 from tests.cluster.toy_scorer import MakeScorer
 
 pytest.importorskip("prometheus_client", reason="the extra `cluster` is not installed")
@@ -21,18 +20,9 @@ PATIENCE_S = 30.0
 
 @pytest.fixture(scope="module")
 def ray_cluster():
-    from cluster import ray_runner  # sets the environment before Ray is imported
-
-    ray_runner.ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _system_config={"metrics_report_interval_ms": 200},
-    )
-    yield ray_runner
-    ray_runner.ray.shutdown()
+    often = {"metrics_report_interval_ms": 200}
+    with started_ray(num_cpus=1, _system_config=often) as ray_runner:
+        yield ray_runner
 
 
 def scrape(ray):

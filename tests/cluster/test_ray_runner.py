@@ -5,7 +5,6 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,15 +13,11 @@ from cluster import RayOptions, ShardReport, committed, on_ray, run_local, run_r
 from cluster.on_ray import describe_on_ray
 from cluster.ray_process import ProcessLost
 from cluster.schedule import Schedule
-from tests.cluster.conftest import POISON
+from tests.cluster.conftest import POISON, parts_of
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard
 
 pytestmark = pytest.mark.ray
 TRIED_TWICE = [(None, n) for n in (1, 1, 2, 1, 1, 1)]
-
-
-def parts_of(out):
-    return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
 
 
 def test_same_bytes_as_in_one_process(plan, job, run_on_ray, tmp_path):
@@ -245,22 +240,32 @@ def test_worker_says_what_its_scorer_is(ray_cluster, tmp_path):
         describe_on_ray(CannotBeMade(), of_this_process, str(tmp_path), RayOptions())
 
 
-def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_fails_too(
-    make_plan, monkeypatch
-):
-    from cluster import ray_runner  # brings Ray
+@pytest.fixture
+def made_up(monkeypatch):
+    """A driver whose workers and cluster are made up, and the module, which brings Ray."""
+    from cluster import ray_runner
 
-    shards = make_plan(10, 30)
+    monkeypatch.setattr(ray_runner, "HeadWatch", lambda: SimpleNamespace(check=lambda: False))
+    monkeypatch.setattr(ray_runner, "RunMetrics", lambda: SimpleNamespace(set=lambda **_: None))
+
+    def make(shards, **pool):
+        schedule = Schedule(shards, 3, 30.0)
+        driver = ray_runner._Driver(schedule, SimpleNamespace(**pool), lambda *_: None)
+        return driver, ray_runner
+
+    return make
+
+
+def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_fails_too(
+    make_plan, made_up, monkeypatch
+):
     asked = []
 
     def call(name):
         return SimpleNamespace(remote=lambda *_: asked.append(name) or len(asked))
 
     actor = SimpleNamespace(**{name: call(name) for name in ("ready", "end", "score")})
-    pool = SimpleNamespace(actors=[actor], shards_at_once=2)
-    monkeypatch.setattr(ray_runner, "HeadWatch", SimpleNamespace)
-    monkeypatch.setattr(ray_runner, "RunMetrics", SimpleNamespace)
-    driver = ray_runner._Driver(Schedule(shards, 3, 30.0), pool, lambda *_: None)
+    driver, ray_runner = made_up(make_plan(10, 30), actors=[actor], shards_at_once=2)
 
     def answer(value):
         monkeypatch.setattr(ray_runner.ray, "get", lambda _: value)
@@ -279,13 +284,8 @@ def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_f
     assert asked == ["ready", "score", "ready", "score", "score", "end"]
 
 
-def test_workers_that_are_not_ready_are_told_every_minute(monkeypatch, caplog):
-    from cluster import ray_runner  # brings Ray
-
-    monkeypatch.setattr(ray_runner, "HeadWatch", lambda: SimpleNamespace(check=lambda: False))
-    monkeypatch.setattr(ray_runner, "RunMetrics", lambda: SimpleNamespace(set=lambda **_: None))
-    pool = SimpleNamespace(actors=[None, None])
-    driver = ray_runner._Driver(Schedule([], 3, 30.0), pool, lambda *_: None)
+def test_workers_that_are_not_ready_are_told_every_minute(made_up, monkeypatch, caplog):
+    driver, ray_runner = made_up([], actors=[None, None])
     driver._running = {"a question": (0, None)}
     begun = time.monotonic()
     for seconds in range(0, 150, 10):

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pytest
 from cluster import list_inputs, plan_shards, run_local, worker
 from cluster.ahead import gathered
 from cluster.text_processes import TextProcesses
-from tests.cluster.conftest import rows_of
+from tests.cluster.conftest import parts_of, rows_of
 from tests.cluster.toy_scorer import CountCharacters, Reader, ReadsApart, WaitsForNextShard
 
 WAIT_S = 60.0
@@ -35,10 +34,6 @@ def gpu_job(job, monkeypatch):
     """A worker with a GPU, two text processes, and ten rows a batch."""
     monkeypatch.setattr(worker, "GPU_BATCH_BYTES", 1)
     return replace(job, has_gpu=True, threads=3, batch_rows=10)
-
-
-def files_of(out) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(out, "scores").iterdir()}
 
 
 def table_of(*texts):
@@ -86,7 +81,7 @@ def test_text_processes_change_no_bit_and_are_used(plan, job, gpu_job, tmp_path)
         reports = run_local(plan, make, outs[-1])
         assert [report.index for report in reports] == [0, 1, 2]
         assert sum(report.counters["rows"] for report in reports) == 60  # each counted once
-    assert files_of(outs[0].out) == files_of(outs[1].out)
+    assert parts_of(outs[0].out) == parts_of(outs[1].out)
     alone, apart = made
     assert {*alone.seen} == {None}
     assert os.getpid() not in apart.seen
@@ -119,7 +114,7 @@ def test_spoilt_scorer_gives_no_scores_to_the_shard_beside(plan, gpu_job, job, t
     reports = run_local(plan, lambda _: CountCharacters(**how), one_thread, max_attempts=2)
     assert [report.error is None for report in reports] == [False, True, True]
     assert [report.attempts for report in reports] == [2, 1, 1]
-    assert files_of(gpu_job.out).items() <= files_of(expected.out).items()
+    assert parts_of(gpu_job.out).items() <= parts_of(expected.out).items()
 
 
 @pytest.mark.parametrize("how", [{"threads": 1}, {"threads": 2, "has_gpu": False}])
