@@ -24,7 +24,7 @@ from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.scores import ScoreInput, Scores, find_scores, read_scores
 from pipelines.tables.study import cell_matrix
-from sms.naming import AnyPath
+from sms.naming import AnyPath, counted
 
 
 def compare_scores(
@@ -66,8 +66,8 @@ class _Side:
     scores: Scores
     """Of the chosen systems."""
     systems: list[str]
-    n_without_key: int
-    """Rows left out."""
+    notes: Sequence[str]
+    """On rows that are left out."""
 
     @property
     def documents(self) -> list[str]:
@@ -79,7 +79,7 @@ def _read(
 ) -> _Side:
     columns = settings.columns or {}
     where = keyed.place(source.files)
-    keys, n_without_key = keyed.with_key(
+    keys, notes = keyed.with_key(
         keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where), where
     )
     scores = read_scores(
@@ -92,7 +92,7 @@ def _read(
     there = scores.frame["system_id"].unique().sort().to_list()
     kept = keyed.matching(there, systems, option) if systems else there
     scores = replace(scores, frame=scores.frame.filter(pl.col("system_id").is_in(kept)))
-    return _Side(path=source.path, scores=scores, systems=kept, n_without_key=n_without_key)
+    return _Side(path=source.path, scores=scores, systems=kept, notes=notes)
 
 
 def _check_comparable(a: _Side, b: _Side, shared: Sequence[str]) -> None:
@@ -193,13 +193,13 @@ def _of_metric(
 
 def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
-        if n := side.n_without_key:
-            yield f"Rows without a key, left out: {n:,} of {side.path}"
+        yield from side.notes
         yield from side.scores.notes
         if only := [name for name in side.scores.metrics if name not in metrics]:
             yield f"Metrics that only {side.path} has are left out: {keyed.listed(only)}"
         if only := sorted(set(side.documents) - set(other.documents)):
-            yield f"{len(only):,} documents are in {side.path} only: {keyed.listed(only, 3)}"
+            these = counted(len(only), "document is", "documents are")
+            yield f"{these} in {side.path} only: {keyed.listed(only, 3)}"
     signed = a.scores.signatures.keys() & b.scores.signatures.keys()
     if unsigned := [name for name in metrics if name not in signed]:
         yield (

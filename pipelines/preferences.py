@@ -31,6 +31,7 @@ from cluster.store import real_path
 from pipelines.reports.preferences import HeadToHead, Preferences
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables.keyed import files_of, listed, read_table, record_of
+from sms.naming import counted
 
 DEFAULT_CRITERION = "overall"
 """Where the judgements name none."""
@@ -316,4 +317,4 @@ def _refuse(bad: pl.DataFrame, rule: str, shown: Sequence[str], where: str) -> N
     if bad.height:
         row = bad.select(shown).row(0, named=True)
         entries = ", ".join(f"{name} {value!r}" for name, value in row.items())
-        raise ValueError(f"{rule}, got {entries} in {where} ({bad.height:,} such rows)")
+        raise ValueError(f"{rule}, got {entries} in {where} ({counted(bad.height, 'such row')})")

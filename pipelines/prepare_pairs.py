@@ -38,7 +38,7 @@ from reffree.pairs import (
     text_key,
 )
 from reffree.splits import LEAK, TextRegister, hashed_sides
-from sms.naming import OneOrMore
+from sms.naming import OneOrMore, counted
 
 SPLIT = "split"
 REPEATED = "pair repeated, used once"
@@ -87,7 +87,9 @@ def prepare_pairs(
             writer.add(table.filter(pa.array(is_used)), found[is_used])
         writer.close()
         if leaks := register.n_leaks(sides_of):
-            both = ", ".join(f"{n:,} texts in both {a} and {b}" for (a, b), n in leaks.items())
+            both = ", ".join(
+                f"{counted(n, 'text')} in both {a} and {b}" for (a, b), n in leaks.items()
+            )
             raise RuntimeError(f"the split must keep every text on one side, got {both}")
     left_out[REPEATED] = sum(writer.n_repeated[side] for side in sides)
     left_out = +left_out

@@ -12,6 +12,7 @@ from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.preferences import PreferencesSettings
+from sms.naming import counted
 
 
 @command(JudgeSettings, "DATA...")
@@ -100,8 +101,8 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
         show(preferences_sheet(made).text(**terminal()))
         return
     print(
-        f"Sheet: {made.sheet}, {made.n_rows:,} rows on {made.n_documents:,} of "
-        f"{made.n_eligible:,} documents"
+        f"Sheet: {made.sheet}, {counted(made.n_rows, 'row')} on {made.n_documents:,} of "
+        f"{counted(made.n_eligible, 'document')}"
     )
     print(f"Key: {made.key}; keep it from the judges")
     print("Judges write left, right or = under each criterion; give each a copy named after them")

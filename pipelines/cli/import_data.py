@@ -10,6 +10,7 @@ import click
 from pipelines.cli.common import show
 from pipelines.cli.options import command
 from pipelines.settings.datasets import ExportSettings, ImportSettings
+from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.datasets.readers import DataSource
@@ -58,7 +59,10 @@ def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> 
     from pipelines.datasets.exporting import export_data as run_export
 
     run = run_export(name, files, settings.out)
-    print(f"{run.n_candidates:,} candidates and {run.n_scored:,} rows of scores in {run.out}:")
+    print(
+        f"{counted(run.n_candidates, 'candidate')} and "
+        f"{counted(run.n_scored, 'row of scores', 'rows of scores')} in {run.out}:"
+    )
     show("\n".join([*run.files, *run.notes]))
 
 
@@ -92,6 +96,7 @@ def _summary(run: ImportRun) -> list[str]:
         columns = ", ".join(table.columns)
         where = f"in {table.path}" if table.path else f"not written; name a file with --{name}"
         what = run.source.gives if name == "corpus" and run.source.gives == "pairs" else name
-        lines.append(f"{table.n_rows:,} rows of {what} {where} ({columns})")
+        n_rows = counted(table.n_rows, f"row of {what}", f"rows of {what}")
+        lines.append(f"{n_rows} {where} ({columns})")
     lines += [f"Left out: {n:,}, {reason}." for reason, n in run.left_out.items()]
     return lines

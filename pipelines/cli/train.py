@@ -252,7 +252,7 @@ def verdict(fit: RatedFit) -> str:
 def _report(results: Sequence[DomainResult]) -> list[str]:
     lines = _matrices(results) if len(results) > 1 else []
     for result in results:
-        lines += [f"{result.scorer} on {result.domain}, {result.n_pairs:,} pairs", ""]
+        lines += [f"{result.scorer} on {result.domain}, {counted(result.n_pairs, 'pair')}", ""]
         lines += [_figures_table(result.kinds), ""]
         related = ", ".join(f"{name} {shown(r)}" for name, r in result.confounders.items())
         lines.append(f"Pearson (a~b|c: of a and b, with c held fixed): {related}.")
@@ -291,8 +291,9 @@ def _negatives(run: NegativesRun) -> list[str]:
     rule = "by the column `split`" if pairs.has_own_split else "by document"
     left_out = {**pairs.left_out, **run.left_out}
     return [
-        f"{pairs.n_rows:,} rows read; pairs: {sides} (split {rule}).",
-        f"{pairs.n_shared:,} documents share a text with another one; no text is on two sides.",
+        f"{counted(pairs.n_rows, 'row')} read; pairs: {sides} (split {rule}).",
+        f"{counted(pairs.n_shared, 'document shares', 'documents share')} a text with another one; "
+        "no text is on two sides.",
         "",
         _table(
             ("kind", "rows", "mean label"),
@@ -300,7 +301,7 @@ def _negatives(run: NegativesRun) -> list[str]:
         ),
         "",
         *(f"Left out: {n:,}, {reason}." for reason, n in left_out.items()),
-        f"{run.n_rows:,} rows in {run.out}",
+        f"{counted(run.n_rows, 'row')} in {run.out}",
     ]
 
 
@@ -310,7 +311,8 @@ def _reinforced(summarisers: ReinforcedSummarisers) -> list[str]:
 
     sides = ", ".join(f"{side} {n:,}" for side, n in summarisers.pairs.n_pairs.items())
     left_out = [
-        f"Left out: {n:,} rows or texts, {why}." for why, n in summarisers.pairs.left_out.items()
+        f"Left out: {counted(n, 'row or text', 'rows or texts')}, {why}."
+        for why, n in summarisers.pairs.left_out.items()
     ]
     compared = comparison_sheet(summarisers.comparison).text(is_terminal=sys.stdout.isatty())
     return [

@@ -151,7 +151,7 @@ def _candidate_line(row: Mapping[str, Any], path: str, number: int) -> str:
 
 
 def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
-    """Read numbers of candidates side by side, and notes on columns that hold none."""
+    """Read numbers of candidates side by side, and notes on what is left out."""
     joined = pl.DataFrame(schema=dict.fromkeys(KEYS, pl.String))
     notes: list[str] = []
     for path in paths:
@@ -169,7 +169,8 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
     """Read numbers of candidates; those of the raters of one pool are averaged."""
     files = find_scores(path).files
     where = keyed.place(files)
-    frame = keyed.collect(keyed.scan_files(files, {}), where).drop_nulls(KEYS)
+    frame, without_key = keyed.with_key(keyed.collect(keyed.scan_files(files, {}), where), where)
+    notes += without_key
     by = [*KEYS]
     if RATER in frame.columns:
         by.append(RATER)

@@ -33,7 +33,7 @@ from pipelines.runs.corpus import check_unchanged
 from pipelines.runs.history import History
 from pipelines.runs.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
 from pipelines.runs.progress import Progress
-from sms.naming import ABOUT_ROWS, is_precision_or_recall
+from sms.naming import ABOUT_ROWS, counted, is_precision_or_recall
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,8 @@ class ScoreRun:
     def to_arrow(self) -> pa.Table:
         """Read the scores, in the order of the input; a run that lacks shards has none to read."""
         if self.failed_shards:
-            raise RuntimeError(f"{len(self.failed_shards)} shards failed; score again first")
+            failed = counted(len(self.failed_shards), "shard")
+            raise RuntimeError(f"{failed} failed; score again first")
         parts = read_whole(join(self.out, SUCCESS_FILE)).decode().split()
         files = (pa.BufferReader(read_whole(join(self.out, part))) for part in parts)
         # Threads of `pq.read_table` may abort a script that ends right after it.

@@ -22,6 +22,7 @@ from cluster import InputFile, list_inputs
 from cluster.lines import csv_separator
 from cluster.store import is_url, open_input
 from pipelines.tables.records import InputRecord
+from sms.naming import counted
 from sms.words import is_panic
 
 KEYS = ("document_id", "system_id")
@@ -109,12 +110,15 @@ def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
         return lazy.collect(engine="streaming")
 
 
-def with_key(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, int]:
-    """Leave out the rows without a key, and say how many they are; refuse a table of no others."""
+def with_key(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[str]]:
+    """Leave out the rows without a key; a note says how many. Refuse a table of no others."""
     kept = frame.drop_nulls(KEYS)
     if kept.is_empty():
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
-    return kept, frame.height - kept.height
+    if kept.height == frame.height:
+        return kept, []
+    one, many = f"row of {where} has no key and is", f"rows of {where} have no key and are"
+    return kept, [f"{counted(frame.height - kept.height, one, many)} left out"]
 
 
 @contextmanager
@@ -166,7 +170,8 @@ def check_unique(frame: pl.DataFrame, keys: Sequence[str], where: str, remedy: s
     repeated = frame.group_by(keys).len().filter(pl.col("len") > 1).sort(keys)
     if repeated.height:
         raise ValueError(
-            f"({', '.join(keys)}) must name one row of {where}, but {repeated.height:,} repeat, "
+            f"({', '.join(keys)}) must name one row of {where}, but "
+            f"{counted(repeated.height, 'repeats', 'repeat')}, "
             f"for example {examples(repeated.select(keys))}; {remedy}"
         )
 
@@ -297,7 +302,7 @@ def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
             row = bad.row(0, named=True)
             raise ValueError(
                 f"column `{name}` in {where} must hold {rule}, got {row[name]!r} for document "
-                f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({bad.height:,} such rows); leave the cell "
-                "empty if it is missing"
+                f"{row[KEYS[0]]}, system {row[KEYS[1]]} ({counted(bad.height, 'such row')}); "
+                "leave the cell empty if it is missing"
             )
     return numbers.fill_nan(None)

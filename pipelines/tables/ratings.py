@@ -13,7 +13,7 @@ from polars import selectors
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS, RATER
 from pipelines.tables.records import InputRecord
-from sms.naming import AnyPath
+from sms.naming import AnyPath, counted
 
 MEAN_COLUMN = "not named"
 """What stands for the raters where the ratings name none."""
@@ -66,10 +66,7 @@ def read_ratings(
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
     whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
-    frame, n_without_key = keyed.with_key(whole, where)
-    notes = []
-    if n_without_key:
-        notes.append(f"{n_without_key:,} rows of {where} have no key and are left out")
+    frame, notes = keyed.with_key(whole, where)
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
     names: list[str] = []
     said: list[str] = []
@@ -182,7 +179,8 @@ def _chosen_raters(
 ) -> tuple[list[str], list[str]]:
     """Return the raters asked for, all of one pool where none are, and what to say about it."""
     if n_unnamed := column.null_count():
-        raise ValueError(f"`{RATER}` in {where} must be filled in, but {n_unnamed:,} rows lack it")
+        lacking = counted(n_unnamed, "row lacks", "rows lack")
+        raise ValueError(f"`{RATER}` in {where} must be filled in, but {lacking} it")
     names = column.unique().sort().to_list()
     pools = pools_of(names)
     if patterns:

@@ -222,7 +222,7 @@ def test_systems_that_meet(write, of_a, of_b, sides, kind, rows):
     assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == rows
     left_out = "Systems that only one side has are left out: u"
     assert any(left_out in note for note in result.notes) == (kind == RUNS)
-    assert result.notes.count(f"Rows without a key, left out: 1 of {a}") == 1
+    assert result.notes.count(f"1 row of {a} has no key and is left out") == 1
 
 
 def test_only_what_both_have_counts_and_the_rest_is_named(write):

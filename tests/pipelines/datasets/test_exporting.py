@@ -64,12 +64,13 @@ def test_numbers_keep_the_order_of_the_first_input(export):
 
 
 def test_ratings_of_one_pool_are_averaged_and_text_is_named(export):
-    keys = {"document_id": ["d"] * 2, "system_id": ["x"] * 2, "rater": ["r1", "r2"]}
-    columns = {"overall": [1, 4], "share": ["12.3%", "9%"], "n": ["a", "b"]}
+    keys = {"document_id": ["d"] * 3, "system_id": ["x"] * 2 + [None], "rater": ["r1", "r2", "r1"]}
+    columns = {"overall": [1, 4, 5], "share": ["12.3%", "9%", "1"], "n": ["a", "b", "c"]}
     _, lines, said = export(keys | columns)
     assert [line["metrics"] for line in lines["metrics"]] == [{"overall": 2.5}]
     assert re.search("Column `share` of .* left out because its cells are not .*: '12.3%'", said)
     assert "`n`" not in said
+    assert "has no key and is left out" in said
 
 
 TWICE = {"document_id": ["d"] * 2, "system_id": ["x"] * 2}
@@ -81,10 +82,10 @@ NOT_EXPORTED = [
     ([{"system_id": ["x\n"], "candidate": ["A."]}], "have no spaces around them, got 'x\\n'"),
     ([{"system_id": ["human-"], "candidate": ["A."]}], "ids that are not empty and have"),
     ([TWICE | {"rater": ["r1"] * 2, "overall": [1, 5]}],
-     "1 repeat, for example (d, x, r1); keep one"),
+     "1 repeats, for example (d, x, r1); keep one"),
     ([TWICE | {"rater": ["expert-1", "turker-1"], "overall": [1, 4]}],
      "of one pool to be averaged, got"),
-    ([TWICE | {"overall": [1, 4]}], "1 repeat, for example (d, x); keep one row of each"),
+    ([TWICE | {"overall": [1, 4]}], "1 repeats, for example (d, x); keep one row of each"),
     ([TWICE | {"rater": ["r1", "r2"], "overall": ["1%", "4%"]}],
      "must have a column of numbers besides"),
     ([{"a": [1]}, {"a": [2]}], "`a` must be in only one of the inputs"),
