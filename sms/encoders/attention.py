@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -89,49 +88,41 @@ def grouped_attention(
     With a step of 1 a group is equally long: nothing is padded and nothing masked.
     """
     counts = np.unique(-(lengths // -step), return_counts=True)[1][::-1]
-    groups = [_Group.of(part, machine, bias) for part in np.split(lengths, np.cumsum(counts)[:-1])]
+    parts = np.split(lengths, np.cumsum(counts)[:-1])
+    groups = [(int(part.sum()), _attention_together(part, machine, heads, bias)) for part in parts]
 
     def attend(qkv: torch.Tensor, context: torch.Tensor) -> None:
         at = 0
-        for group in groups:
-            rows = slice(at, at := at + group.n_tokens)
-            group.attend(qkv[rows], context[rows], heads)
+        for n_tokens, attend_group in groups:
+            rows = slice(at, at := at + n_tokens)
+            attend_group(qkv[rows], context[rows])
 
     return attend
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Sequences of a block that follow each other and are about equally long."""
-
-    count: int
-    width: int
-    n_tokens: int
-    mask: torch.Tensor | None
-    """Added to their attention scores."""
-    places: torch.Tensor | None = None
-    """Of its tokens among all `count * width` places; None where none is empty."""
-
-    @classmethod
-    def of(cls, lengths: np.ndarray, machine: Machine, bias: Bias | None) -> _Group:
-        count, width = lengths.size, int(lengths[0])
-        mask = None if bias is None else bias(width)
-        if lengths[-1] == width:
-            return cls(count, width, count * width, mask)
+def _attention_together(
+    lengths: np.ndarray, machine: Machine, heads: int, bias: Bias | None
+) -> Attend:
+    """One call for sequences of a block that follow each other; short ones are filled up."""
+    count, width = lengths.size, int(lengths[0])
+    mask = None if bias is None else bias(width)  # added to the scores
+    places = None  # of the tokens among all `count * width` places, where some are empty
+    if lengths[-1] < width:
         is_token = np.arange(width) < lengths[:, None]
         hidden = machine.send(np.where(is_token, np.float32(0), np.float32(-np.inf)))
         hidden = hidden[:, None, None, :].to(machine.dtype)
         mask = hidden if mask is None else mask + hidden
         places = machine.send(np.flatnonzero(is_token))
-        return cls(count, width, int(lengths.sum()), mask, places)
 
-    def attend(self, qkv: torch.Tensor, context: torch.Tensor, heads: int) -> None:
-        if self.places is not None:
-            packed, qkv = qkv, qkv.new_zeros(self.count * self.width, qkv.shape[1])
-            qkv[self.places] = packed
-        q, k, v = qkv.view(self.count, self.width, 3, heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask).transpose(1, 2)
-        if self.places is None:
-            context.view(self.count, self.width, heads, -1).copy_(mixed)
+    def attend(qkv: torch.Tensor, context: torch.Tensor) -> None:
+        if places is not None:
+            packed, qkv = qkv, qkv.new_zeros(count * width, qkv.shape[1])
+            qkv[places] = packed
+        q, k, v = qkv.view(count, width, 3, heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2)
+        if places is None:
+            context.view(count, width, heads, -1).copy_(mixed)
         else:
-            context.copy_(mixed.reshape(-1, context.shape[1])[self.places])
+            context.copy_(mixed.reshape(-1, context.shape[1])[places])
+
+    return attend

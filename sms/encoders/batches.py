@@ -64,12 +64,8 @@ class Batches:
             has_failed, self._now = True, max(n_places // 2, 1)
             message = "out of GPU memory with %d tokens at once; going on with at most %d"
             logger.warning(message, n_places, self._now)
-            _give_back_memory()
+            import torch
+
+            torch.cuda.empty_cache()
         if not has_failed:
             self._now = min(2 * self._now, self._most)
-
-
-def _give_back_memory() -> None:
-    import torch
-
-    torch.cuda.empty_cache()

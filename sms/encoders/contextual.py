@@ -31,8 +31,10 @@ in them, and how many of those the encoder does not know."""
 class Counted:
     """What is known of sentences before they are encoded."""
 
-    kept: Ragged
-    """Which words count and are known, bool."""
+    needed: Ragged
+    """Which words need a vector, bool: those that count and are known, if any do."""
+    n_needed: np.ndarray
+    """How many these are in every sentence; int64, (n_sentences,)."""
     n_words: np.ndarray
     n_kept: np.ndarray
     """Words that count; int64, (n_sentences,)."""
@@ -42,17 +44,20 @@ class Counted:
     """Whether there is anything to encode."""
 
 
-def count_words(texts: SegmentedTexts, known_words: np.ndarray) -> Counted:
-    """Count the words of every sentence, by which words of the vocabulary are known."""
+def count_words(texts: SegmentedTexts, known_words: np.ndarray, has_words: bool) -> Counted:
+    """Count the words of every sentence, by which words of the vocabulary are known.
+
+    Without `has_words` none needs a vector.
+    """
     words = texts.sentence_words
     is_known = known_words[words.values]
     counts = texts.is_kept[words.values]
-    kept = Ragged(counts & is_known, words.offsets)
-    n_kept, n_known = words.sums(counts), words.sums(kept.values)
+    n_kept, n_known = words.sums(counts), words.sums(counts & is_known)
+    needed = Ragged(counts & is_known & has_words, words.offsets)
     has_content = words.sums((texts.lower[words.values] >= 0) & is_known)
     # without a word that counts, stop words will do
     is_seen = np.where(n_kept > 0, n_known, has_content) > 0
-    return Counted(kept, words.lengths, n_kept, n_known, is_seen)
+    return Counted(needed, n_known * has_words, words.lengths, n_kept, n_known, is_seen)
 
 
 class ContextualEncoder(ABC):
@@ -111,8 +116,8 @@ class ContextualEncoder(ABC):
 
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
-        counted, is_cut = count_words(texts, self.known_words(texts)), self.is_cut(texts)
-        sentences = texts.sentences
+        counted = count_words(texts, self.known_words(texts), self.has_words)
+        is_cut, sentences = self.is_cut(texts), texts.sentences
         missing = np.array(self._cache.missing(sentences), dtype=np.int64)
         fresh = self._read_or_encode(texts, missing, counted)
         entries = [fresh.get(k) or self._cache[text] for k, text in enumerate(sentences)]
@@ -141,7 +146,7 @@ class ContextualEncoder(ABC):
         # a model that looks words up itself may have found none
         is_seen = counted.is_seen & own.any(axis=1)
         weights = n_known * is_seen
-        words = Ragged(np.arange(len(points)), offsets_of(self._n_vectors(counted)))
+        words = Ragged(np.arange(len(points)), offsets_of(counted.n_needed))
         return EncodedSentences(
             word_points=points,
             sentence_words=words,
@@ -158,30 +163,23 @@ class ContextualEncoder(ABC):
         """Return what was done so far, by `COUNTERS`."""
         return dict(self.counts)
 
-    def _n_vectors(self, counted: Counted) -> np.ndarray:
-        """Return how many words of each sentence have a vector."""
-        return counted.n_known if self.has_words else np.zeros_like(counted.n_known)
-
     def _read_or_encode(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
     ) -> dict[int, SentenceVectors]:
         """Read some sentences' vectors from disk and encode, and write, those not there."""
-        n_vectors, keys = self._n_vectors(counted), {}
         fresh: dict[int, SentenceVectors] = {}
+        keys = {}
         if self._disk is not None:
             rules = texts.vocabulary.rules.signature
             keys = {k: key_of(rules, texts.sentences[k]) for k in wanted.tolist()}
-            read = self._disk.read(list(keys.values()), n_vectors[wanted])
+            read = self._disk.read(list(keys.values()), counted.n_needed[wanted])
             fresh = {int(wanted[place]): vectors for place, vectors in read.items()}
             self.counts["from_disk"] += len(fresh)
             wanted = np.array([k for k in wanted.tolist() if k not in fresh], dtype=np.int64)
         if not wanted.size:
             return fresh
-        kept = counted.kept
-        if not self.has_words:
-            kept = Ragged(np.zeros_like(kept.values), kept.offsets)
-        words, own = self.vectors_of(texts, wanted, kept.take(wanted))
-        parts = np.split(words, np.cumsum(n_vectors[wanted])[:-1])
+        words, own = self.vectors_of(texts, wanted, counted.needed.take(wanted))
+        parts = np.split(words, np.cumsum(counted.n_needed[wanted])[:-1])
         encoded = dict(zip(wanted.tolist(), zip(parts, own, strict=True), strict=True))
         if self._disk is not None:
             self._disk.write({keys[k]: vectors for k, vectors in encoded.items()})

@@ -156,18 +156,13 @@ def parse_spec(spec: str) -> EncoderSpec:
     options = dict(setting.split("=", 1) for setting in settings)
     if len(options) < len(settings):
         raise ValueError(f"encoder {spec!r} must not give an option twice")
-    return EncoderSpec(find_kind(kind), path, options)
-
-
-def find_kind(kind: str) -> EncoderKind:
-    """Return the kind of that name, or raise `ValueError`, naming the nearest."""
-    if kind not in ENCODERS:
-        near = difflib.get_close_matches(kind, ENCODERS, n=1)
-        hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"
-        if re.search(r"[/-]", kind):  # as models are called on the hub
-            hint = f"for a model of the transformers library write hf:{kind}"
-        raise ValueError(f"unknown encoder {kind!r}; {hint}")
-    return ENCODERS[kind]
+    if kind in ENCODERS:
+        return EncoderSpec(ENCODERS[kind], path, options)
+    near = difflib.get_close_matches(kind, ENCODERS, n=1)
+    hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"
+    if re.search(r"[/-]", kind):  # as models are called on the hub
+        hint = f"for a model of the transformers library write hf:{kind}"
+    raise ValueError(f"unknown encoder {kind!r}; {hint}")
 
 
 def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None) -> Encoder:

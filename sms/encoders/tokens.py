@@ -34,9 +34,9 @@ class TokenPlanner:
 
     def plan(self, texts: SegmentedTexts) -> tuple[Counted, SentenceTokens]:
         """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
-        counted = count_words(texts, self.known_words(texts))
-        asked = counted.kept.values if self.has_words else np.zeros_like(counted.kept.values)
-        return counted, self.tokens(texts, np.arange(len(texts.sentences)), asked)
+        counted = count_words(texts, self.known_words(texts), self.has_words)
+        every = np.arange(len(texts.sentences))
+        return counted, self.tokens(texts, every, counted.needed.values)
 
     def tokens(self, texts: SegmentedTexts, wanted: np.ndarray, kept: np.ndarray) -> SentenceTokens:
         """Cut the sentences of these numbers; `kept` says which of their words need a vector."""

@@ -51,9 +51,6 @@ class Recent(Generic[V]):
         self._values: OrderedDict[str, V] = OrderedDict()
         self.n_bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def __getitem__(self, text: str) -> V:
         self._values.move_to_end(text)
         return self._values[text]

@@ -36,7 +36,7 @@ TRAINING = [
 WIDTH, HEADS, N_LAYERS, MAX_POSITIONS = 32, 2, 3, 64
 
 
-def cut_as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
+def as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
     """Segment texts that are one sentence each, and number the sentences in that order."""
     found = Segmenter(TextRules(**rules)).segment(pa.array(sentences))
     numbers = found.text_sentences.values
@@ -57,11 +57,6 @@ def assert_equal_bits(found: EncodedSentences, expected: EncodedSentences) -> No
 
 def word_vectors(encoded: EncodedSentences, sentence: int) -> np.ndarray:
     return encoded.word_points[encoded.sentence_words[sentence]]
-
-
-@pytest.fixture(scope="session")
-def as_they_are() -> Callable[..., SegmentedTexts]:
-    return cut_as_they_are
 
 
 def wordpiece(pad_first: bool = True) -> Tokenizer:
