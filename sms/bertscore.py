@@ -94,32 +94,29 @@ class TokenAligner:
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
         block_tokens = BLOCK_TOKENS[machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
-        hashes, weighting = self._read_weighting(settings, choice.highest)
-        self.content_hash = "+".join([model_hash, *hashes])
+        hashes = self._read_weighting(settings, choice.highest)
+        self.content_hash = "+".join([model_hash, *hashes.values()])
+        weighting = [f"{what}:{own}" for what, own in ({"idf": "no"} | hashes).items()]
         parts = [name, f"layer:{choice.highest}", f"hash:{model_hash[:12]}", *weighting]
         self.signature = "|".join(parts) + machine.signature
         self._n_cut = 0
 
-    def _read_weighting(
-        self, settings: BertScoreSettings, layer: int
-    ) -> tuple[list[str], list[str]]:
-        """Read how tokens weigh and what unrelated texts score; return hashes and signatures."""
+    def _read_weighting(self, settings: BertScoreSettings, layer: int) -> dict[str, str]:
+        """Read how tokens weigh and what unrelated texts score; return the files' hashes."""
         self._baseline = np.zeros(3)
         self._idf: dict[int, float] | None = None
-        hashes, weighting = list[str](), ["idf:no"]
+        hashes = {}
         if settings.idf:
             file = Path(settings.idf).expanduser()
             lines = file.read_text("utf-8").splitlines()
             self._idf = idf_of(self._cut(line)[0] for line in lines)
             self._unseen = math.log(len(lines) + 1)
-            hashes.append(hash_of_files([file])[:12])
-            weighting = [f"idf:{hashes[-1]}"]
+            hashes["idf"] = hash_of_files([file])[:12]
         if settings.baseline:
             file = Path(settings.baseline).expanduser()
             self._baseline = read_baseline(file, layer)
-            hashes.append(hash_of_files([file])[:12])
-            weighting.append(f"baseline:{hashes[-1]}")
-        return hashes, weighting
+            hashes["baseline"] = hash_of_files([file])[:12]
+        return hashes
 
     def _cut(self, text: str) -> tuple[list[int], bool]:
         """Return the tokens of a text, special ones included, and whether some were left out."""
@@ -128,10 +125,6 @@ class TokenAligner:
         if len(ids) <= self._max_tokens:
             return ids, False
         return cut(truncation=True, max_length=self._max_tokens)["input_ids"], True
-
-    def _are_same(self, ids: Sequence[int], others: Sequence[int]) -> bool:
-        """Tell whether two texts have equal tokens, or both have unknown ones only."""
-        return ids == others or {*ids, *others} <= set(self._tokenizer.all_special_ids)
 
     def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
         """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
@@ -165,22 +158,22 @@ class TokenAligner:
         """
         cut = {number: self._cut(texts[number]) for number in np.unique(pairs).tolist()}
         self._n_cut += sum(is_cut for _, is_cut in cut.values())
+        sizes = {number: len(ids) for number, (ids, _) in cut.items()}
         similarities, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
         order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
         for place, pair in enumerate(order.tolist()):
-            new = set(pairs[pair].tolist()) - seen
-            n_new = sum(len(cut[number][0]) for number in new)
-            if n_tokens and n_tokens + n_new > KEPT_TOKENS:
+            own = set(pairs[pair].tolist())
+            if n_tokens and n_tokens + sum(sizes[k] for k in own - seen) > KEPT_TOKENS:
                 self._fill(similarities, pairs, order[first:place], cut)
                 seen, n_tokens, first = set(), 0, place
-                new = set(pairs[pair].tolist())
-                n_new = sum(len(cut[number][0]) for number in new)
-            seen |= new
-            n_tokens += n_new
+            n_tokens += sum(sizes[k] for k in own - seen)
+            seen |= own
         self._fill(similarities, pairs, order[first:], cut)
-        read = [(cut[a], cut[b]) for a, b in pairs.tolist()]
-        is_cut = np.array([a[1] or b[1] for a, b in read], dtype=bool)
-        is_same = np.array([self._are_same(a[0], b[0]) for a, b in read], dtype=bool)
+        read = [(*cut[a], *cut[b]) for a, b in pairs.tolist()]
+        is_cut = np.array([one or other for _, one, _, other in read], dtype=bool)
+        # equal tokens, or unknown ones only on both sides
+        unknown = set(self._tokenizer.all_special_ids)
+        is_same = np.array([a == b or {*a, *b} <= unknown for a, _, b, _ in read], dtype=bool)
         return (similarities - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
 
     def _fill(
@@ -234,8 +227,7 @@ class BertScore(Metric):
 
     def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
         """Name the column that says which rows were read in part."""
-        base = request.name.partition("@")[0].partition(":")[0]
-        return (f"cut@{NAME}{request.name[len(base) :]}",)
+        return (f"cut@{NAME}{request.name[len(_base_of(request.name)) :]}",)
 
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> TokenAligner:
         """Load the model."""
@@ -247,14 +239,15 @@ class BertScore(Metric):
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
-        self._found(request, batch)
+        self.score(request, batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores; of several references the highest of each, as in the library."""
-        return self._found(request, batch)
-
-    def _found(self, request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
         return batch.once((BertScore, request.name), partial(_score, request, batch))
+
+
+def _base_of(name: str) -> str:
+    return name.partition("@")[0].partition(":")[0]
 
 
 def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
@@ -274,9 +267,7 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     is_copied = of.any(of.candidate == of.other).astype(np.float64)
     certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
     joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
-    whole = len(request.columns) == len(PARTS)
-    asked = PARTS if whole else (request.name.partition("@")[0].partition(":")[0][-2:],)
-    columns = dict(zip(request.columns, (joined[part] for part in asked), strict=True))
+    columns = {name: joined[_base_of(name)[-2:]] for name in request.columns}
     (cut,) = request.metric.companions_of(request)
     columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
     return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}

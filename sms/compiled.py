@@ -64,8 +64,10 @@ def cache_folder() -> Path:
     with suppress(RuntimeError):  # no home
         bases.append(Path.home() / ".cache" / "assay")
     for base in bases:
-        if _is_writable(base):
-            return base / name
+        with suppress(OSError):  # not to be written
+            base.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=base):
+                return base / name
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
@@ -107,12 +109,3 @@ def _forget_threads() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _is_writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

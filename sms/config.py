@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sms.encoders import PRECISIONS
-from sms.encoders.registry import parse_spec
+from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import ALL, MetricRequest
 from sms.metrics import known_words, parse_metric
@@ -63,7 +63,7 @@ class ScoringConfig:
                 raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
-        _check_encoders(self.encoders)
+        specs = _specs_of(self.encoders)
         object.__setattr__(self, "models", models_of(self.models))
         paths = {r.name: self.model_paths.get(r.name, r.model) for r in self.requests if r.model}
         object.__setattr__(self, "model_paths", paths)
@@ -71,7 +71,6 @@ class ScoringConfig:
         if len(set(columns)) != len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
-        specs = {alias: parse_spec(spec) for alias, spec in self.encoders.items()}
         for request in self.requests:
             request.metric.check(request, specs)
         _ = self.rules
@@ -151,7 +150,7 @@ class ScoringConfig:
         return said
 
 
-def _check_encoders(encoders: Mapping[str, str]) -> None:
+def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:
     if not isinstance(encoders, Mapping):
         raise TypeError(
             "`encoders` must map aliases to specifications, as {'minilm': 'minilm'}, got "
@@ -159,6 +158,7 @@ def _check_encoders(encoders: Mapping[str, str]) -> None:
         )
     if not encoders:
         raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
+    specs = {}
     for alias, spec in encoders.items():
         if alias == ALL:
             raise ValueError(
@@ -168,4 +168,5 @@ def _check_encoders(encoders: Mapping[str, str]) -> None:
             raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
         if not isinstance(spec, str):
             raise TypeError(f"encoder `{alias}` must be a text such as 'minilm', got {spec!r}")
-        parse_spec(spec)
+        specs[alias] = parse_spec(spec)
+    return specs

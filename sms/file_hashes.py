@@ -56,12 +56,9 @@ def _hashed(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-def state_of(found: os.stat_result) -> tuple[int, ...]:
-    """Return what tells one content of a file from another; no program can set `ctime` back."""
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
 def _place_of(path: Path, found: os.stat_result) -> Path:
-    """Say where the hash of a file in this state is kept."""
-    state = os.fsencode(path.resolve()) + repr(state_of(found)).encode()
+    """Say where the hash of a file in this state is kept; no program can set `ctime` back."""
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    state = repr((found.st_dev, found.st_ino, found.st_size, *times)).encode()
+    state = os.fsencode(path.resolve()) + state
     return cache_folder() / "hashes" / hashlib.blake2b(state, digest_size=16).hexdigest()

@@ -14,9 +14,6 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 OneOrMore: TypeAlias = AnyPath | Iterable[AnyPath]
 """One path or name, or several; `several` reads it."""
 
-CACHE_VARIABLE = "ASSAY_CACHE"
-
-
 ABOUT_ROWS = ("coverage@", "cut@")
 """Columns with these beginnings say how many words had a vector, or whether a source was cut. They
 count as a metric only where somebody names them."""
@@ -29,7 +26,7 @@ def is_precision_or_recall(metric: str) -> bool:
 
 def cache_folder() -> Path:
     """Where copies are kept: `ASSAY_CACHE`, or `assay` in the user's folder for such things."""
-    if folder := os.environ.get(CACHE_VARIABLE):
+    if folder := os.environ.get("ASSAY_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "assay"
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 # What takes a moment to import is imported when a reward is made.
 
-ROLE = "assistant"
-"""Whose last message of a conversation is the candidate."""
-
 Message = Mapping[str, Any]
 Completion = str | Sequence[Message] | None
 """A text, or the messages of a conversation; null counts as no text."""
@@ -213,8 +210,9 @@ class Reward:
         texts = candidate_texts(candidates, completions)
         parts = self.parts(texts, references=references, sources=sources)
         if log_metric is not None and len(parts) > 1:
-            for name, mean in means_of(parts).items():
-                log_metric(f"reward/{name}", mean)
+            for name, values in parts.items():
+                if (defined := values[abs(values) < math.inf]).size:
+                    log_metric(f"reward/{name}", float(defined.mean()))
         return self.combined(parts)
 
     def score(
@@ -293,7 +291,7 @@ def _text_of(completion: Completion) -> str | None:
     if completion is None or isinstance(completion, str):
         return completion
     try:
-        said = [message.get("content") for message in completion if message["role"] == ROLE]
+        said = [message.get("content") for message in completion if message["role"] == "assistant"]
     except (AttributeError, KeyError, TypeError) as error:
         raise TypeError(
             "a completion must be a text or a list of messages with `role` and `content`, got a "
@@ -343,14 +341,6 @@ def written(weights: Mapping[str, float]) -> str:
         for name, weight in weights.items()
     ]
     return " ".join(terms).removeprefix("+ ")
-
-
-def means_of(parts: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Average each part where it is defined; one that never is has no mean."""
-    import numpy as np
-
-    finite = {name: values[np.isfinite(values)] for name, values in parts.items()}
-    return {name: float(values.mean()) for name, values in finite.items() if values.size}
 
 
 def _config_of(
