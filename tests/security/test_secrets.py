@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sms.urls import SECRET_VARIABLES, check_no_secrets, redacted
+from sms.urls import SECRET_VARIABLES
 from tests.fuzzing.sound import command, encoded, score, sound_lines, sound_row, write_vectors
 from tests.rare import run
 
@@ -69,24 +69,11 @@ def test_scored_with_secrets_in_the_environment(corpus, options, monkeypatch):
 
 URLS = [
     f"s3://AKIAEXAMPLE:{PLANTED}@bucket/corpus.jsonl",
-    f"s3://AKIAEXAMPLE:{PLANTED}/with/slashes@bucket/corpus.jsonl",
-    f"s3://bucket/corpus.jsonl?secret_key={PLANTED}&region=eu-west-1",
     f"https://host/corpus.jsonl?X-Amz-Credential=a&X-Amz-Signature={PLANTED}",
-    f"https://host/corpus.jsonl?sig={PLANTED}",
-    f"gs://bucket/corpus.jsonl?access_token={PLANTED}",
-    f"hdfs://user:{PLANTED}@namenode:8020/corpus.jsonl",
 ]
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_secret_refused_and_hidden(url):
-    with pytest.raises(ValueError, match=r"must not hold a password or key") as caught:
-        check_no_secrets(url)
-    assert PLANTED not in str(caught.value)
-    assert PLANTED not in redacted(f"cannot open {url} today")
-
-
-@pytest.mark.parametrize("url", [URLS[0], URLS[3]])
 def test_url_with_a_secret_in_score(corpus, options, said, url):
     assert run(score(url, **options)) == 2
     assert run(score(corpus, **options | {"out": url})) == 2
@@ -116,21 +103,6 @@ def test_message_of_a_library_that_repeats_a_secret(monkeypatch, said):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PLANTED)
     assert run([PLANTED]) == 2
     assert "no such command `***`" in said()
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "s3://bucket/a%20b.parquet?region=eu-west-1&endpoint_override=http://127.0.0.1:5000",
-        "s3://bucket/key=1/token=2/part.parquet",
-        "hdfs://user@namenode:8020/a@b/c",
-        "gs://anonymous@bucket/x",
-        "https://tfhub.dev/google/use/4?tf-hub-format=compressed",
-        "C:/Users/a:b@c/x?key=1",
-    ],
-)
-def test_url_without_a_secret_accepted(url):
-    check_no_secrets(url)
 
 
 @pytest.mark.slow

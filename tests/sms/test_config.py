@@ -12,30 +12,22 @@ from sms import metrics
 from sms.metrics import METRICS, parse_metric
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
 from tests.sms.cases import cases
-from tests.sms.scoring_cases import (
-    ALL_SIDES,
-    GOOD,
-    REFERENCE,
-    random_rows,
-)
+from tests.sms.scoring_cases import ALL_SIDES, GOOD, REFERENCE, random_rows
 
 CASES = cases("config")
 
 # What is refused
 
 SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
-WITH_WORDS = {"minilm": "minilm", "hf": "hf:org/model", "glove": "glove:f", "elmo": "elmo:folder"}
 
 
-@pytest.mark.parametrize(("options", "message"), CASES["values"])
-def test_wrong_option_rejected(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        ScoringConfig(**options)
+WRONG = [(ValueError, *case) for case in CASES["values"]]
+WRONG += [(TypeError, *case) for case in CASES["kinds"]]
 
 
-@pytest.mark.parametrize(("options", "message"), CASES["kinds"])
-def test_option_of_a_wrong_kind_rejected(options, message):
-    with pytest.raises(TypeError, match=re.escape(message)):
+@pytest.mark.parametrize(("kind", "options", "message"), WRONG)
+def test_wrong_option_rejected(kind, options, message):
+    with pytest.raises(kind, match=re.escape(message)):
         ScoringConfig(**options)
 
 

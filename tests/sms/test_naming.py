@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
 
-from sms.file_hashes import hash_of_file, hash_of_files
 from sms.model_tables import models_of
 from sms.naming import counted, is_precision_or_recall, natural, nearest, several
 from sms.reward import weights_of, written
@@ -53,6 +51,10 @@ HIDDEN = [
     ("http://user:SECRET@host:80/x", "http://***@host:80/x"),
     ("http://user:SECRET:7/a@host/x", "http://***@host/x"),
     ("hdfs://user:7SECRET/a@host:8020/x", "hdfs://***@host:8020/x"),
+    ("s3://b/x?secret_key=SECRET&region=eu-west-1", "s3://b/x?secret_key=***&region=eu-west-1"),
+    ("https://h/x?X-Amz-Signature=SECRET&a=b", "https://h/x?X-Amz-Signature=***&a=b"),
+    ("https://h/x?sig=SECRET&a=b", "https://h/x?sig=***&a=b"),
+    ("gs://b/x?access_token=SECRET&a", "gs://b/x?access_token=***&a"),
     ("s3://b/x?proxy=http%3A%2F%2Fkey%3Aa%40SECRET%40host", "s3://b/x?proxy=http%3A%2F%2F***@host"),
 ]
 SHOWN = [
@@ -60,6 +62,10 @@ SHOWN = [
     "HTTPS://host:443/a@b",
     "hdfs://user@namenode:8020/a@b",
     "s3://bucket/7:a@b",
+    "s3://bucket/key=1/token=2/a%20b.parquet",
+    "gs://anonymous@bucket/x",
+    "https://tfhub.dev/google/use/4?tf-hub-format=compressed",
+    "C:/Users/a:b@c/x?key=1",
     "s3://bucket/x?endpoint_override=http://127.0.0.1:5000/a@b",
 ]
 
@@ -67,23 +73,11 @@ SHOWN = [
 @pytest.mark.parametrize(("url", "shown"), HIDDEN)
 def test_secret_is_hidden_whole(url, shown):
     assert redacted(f"cannot open {url}, see a@b") == f"cannot open {shown}, see a@b"
-    with pytest.raises(ValueError, match="must not hold a password or key"):
+    with pytest.raises(ValueError, match="must not hold a password or key") as caught:
         check_no_secrets(url)
+    assert str(caught.value).startswith(f"{shown} must")
 
 
 @pytest.mark.parametrize("url", SHOWN)
-def test_port_is_no_secret(url):
+def test_what_is_no_secret_is_accepted(url):
     check_no_secrets(url)
-
-
-# Hashes of files
-
-
-def test_hashes_are_of_the_contents_in_order(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(b"0123456789")
-    other.write_bytes(b"a")
-    digests = [hashlib.blake2b(path.read_bytes()).digest() for path in (one, other)]
-    assert hash_of_file(one) == digests[0].hex()
-    joined = hashlib.blake2b(b"".join(digests)).hexdigest()
-    assert hash_of_files([one, other]) == joined[:32]

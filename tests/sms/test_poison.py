@@ -31,9 +31,9 @@ ALL = (
 FEW = ("wms", "rouge1_f", "length")
 
 
-def pair_of_scorers(config: ScoringConfig) -> list[SummaryScorer]:
-    """Two scorers that have loaded all they load when it is first needed."""
-    scorers = [SummaryScorer(config, threads=1) for _ in "12"]
+def pair_of_scorers(config: ScoringConfig) -> tuple[SummaryScorer, SummaryScorer]:
+    """Make two that have loaded all they load when it is first needed."""
+    scorers = SummaryScorer(config, threads=1), SummaryScorer(config, threads=1)
     for scorer in scorers:
         scorer.score(rows_of(1_000_000))
     return scorers
@@ -68,7 +68,6 @@ def test_a_scorer_with_a_model_that_broke_off_anywhere_goes_on(monkeypatch):
 
 
 # Forks
-
 
 TIMEOUT_S = 120
 """A child that waits for threads it does not have waits for ever."""

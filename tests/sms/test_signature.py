@@ -31,9 +31,7 @@ def signatures(glove: str, **options) -> dict[str, str]:
 
 
 def test_signature_by_hand(glove):
-    config = ScoringConfig(metrics=METRICS, encoders={"glove": glove})
-    found = SummaryScorer(config).signatures
-    assert tuple(found) == config.columns
+    found = signatures(glove)
     sentencex = metadata.version("sentencex")
     split = f"lines1+english1+sentencex-{sentencex}"
     rules = f"lang:en|split:{split}|tok:v1|stop:nltk179+clitics|v:{version()}"
@@ -50,11 +48,20 @@ def test_signature_by_hand(glove):
     assert found["coverage@glove"] == f"coverage@glove|{encoder}|{both}|{rules}"
 
 
-OF_REFERENCES = {"sms", "wms", "s+wms", "cosine", "rougeL_p", "rougeL_r", "rougeL_f"}
+def test_every_column_has_a_signature_of_its_own_without_a_path(glove):
+    config = ScoringConfig(metrics=METRICS, encoders={"glove": glove})
+    found = SummaryScorer(config).signatures
+    assert tuple(found) == config.columns
+    assert len(set(found.values())) == len(found)
+    folder = glove.partition(":")[2].rpartition("/")[0]
+    assert not any(folder in signature for signature in found.values())
+
+
+AGAINST_REFERENCES = {"sms", "wms", "s+wms", "cosine", "rougeL_p", "rougeL_r", "rougeL_f"}
 # option, columns whose numbers it changes
 CHANGES = {
-    "multi_reference=mean": OF_REFERENCES,
-    "multi_reference=first": OF_REFERENCES | {"coverage@glove"},
+    "multi_reference=mean": AGAINST_REFERENCES,
+    "multi_reference=first": AGAINST_REFERENCES | {"coverage@glove"},
     "source_tokens=100": {"sms:source", "novelty", "coverage@glove"},
 }
 
@@ -84,15 +91,15 @@ def test_signature_knows_files_of_one_name_by_their_content(tmp_path):
 
 
 def test_average_names_every_encoder(glove, tmp_path):
-    other_glove = glove_file(tmp_path / "larger.txt", {"cat": (1, 2, 3), "dog": (3, 4, 5)})
-    encoders = {"a": glove, "b": other_glove}
+    other = glove_file(tmp_path / "larger.txt", {"cat": (1, 2, 3), "dog": (3, 4, 5)})
+    encoders = {"a": glove, "b": other}
     found = signatures(glove, metrics=("cosine@all", "cosine"), encoders=encoders)
     both = "|".join(
         f"enc:glove-{name}|pool:mean|oov:drop|{hash_part(path)}|weight:kept-words"
-        for name, path in (("small-2x2", glove), ("larger-2x3", other_glove))
+        for name, path in (("small-2x2", glove), ("larger-2x3", other))
     )
     assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
-    turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other_glove, "b": glove})
+    turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other, "b": glove})
     assert turned["cosine@all"] != found["cosine@all"]
 
 

@@ -18,7 +18,7 @@ from sms.encoders import EncoderRuntime, hugging_face
 from sms.encoders.hugging_face import hash_of_model, load_hf, longest_sequence
 from sms.encoders.packed_model import PackedModel, PaddedModel
 from sms.text import SegmentedTexts, word_spans
-from tests.sms.encoders.conftest import cut_as_they_are, word_vectors
+from tests.sms.encoders.conftest import as_they_are, word_vectors
 
 ATOL = 2e-6
 CPU = EncoderRuntime(device="cpu")
@@ -80,7 +80,7 @@ def expected_words(
 def assert_matches(folder: Path, sentences: list[str], combine=lambda h: h[-1], pool=None, **given):
     """Hold word vectors and pooled vectors against those of the library."""
     options = {name: given.pop(name) for name in ("layers", "pooling") if name in given}
-    cut = cut_as_they_are(sentences, **given)
+    cut = as_they_are(sentences, **given)
     encoder = load_hf(str(folder), runtime=CPU, **options)
     encoded = encoder.encode(cut)
     for k, sentence in enumerate(sentences):
@@ -136,7 +136,7 @@ def test_words_across_pieces_and_of_other_rules_match_transformers(tiny_model):
 
 
 @pytest.mark.parametrize("architecture", ["roberta", "mpnet"])
-def test_neighbours_change_no_bit(architecture, tiny_model, as_they_are):
+def test_neighbours_change_no_bit(architecture, tiny_model):
     encoder = load_hf(str(tiny_model(architecture)), runtime=CPU)
     together = encoder.encode(as_they_are(SENTENCES))
     for k, sentence in enumerate(SENTENCES):
@@ -147,7 +147,7 @@ def test_neighbours_change_no_bit(architecture, tiny_model, as_they_are):
 
 @pytest.mark.parametrize("architecture", ["roberta", "deberta-v2"])
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_long_sentence_is_windowed(architecture, pooling, tiny_model, as_they_are):
+def test_long_sentence_is_windowed(architecture, pooling, tiny_model):
     encoder = load_hf(str(tiny_model(architecture)), runtime=CPU, pooling=pooling)
     # one of its words is longer than a window
     sentence = " ".join(["Tuesday"] * 300 + ["xq" * 300])
@@ -249,7 +249,7 @@ class OtherModel(PackedModel):
         return super().states(ids, lengths) * 1.01
 
 
-def test_difference_from_its_family_is_noticed(tiny_model, as_they_are, monkeypatch, caplog):
+def test_difference_from_its_family_is_noticed(tiny_model, monkeypatch, caplog):
     folder = tiny_model("bert")
     expected = load_hf(str(folder), runtime=CPU).encode(as_they_are(SENTENCES))
     monkeypatch.setattr(hugging_face, "PackedModel", OtherModel)
@@ -279,7 +279,7 @@ def test_longest_sequence():
             assert longest_sequence(config, tokenizer) == min(limit, expected)
 
 
-def test_sentence_without_tokens_is_zero(broken, as_they_are):
+def test_sentence_without_tokens_is_zero(broken):
     without_first_token(broken)
     encoded = load_hf(str(broken), runtime=CPU).encode(as_they_are(["\u0301", "One"]))
     assert not encoded.pooled[0].any()

@@ -9,18 +9,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from sms.encoders.pieces import PieceCutter, SentencePieces, read_marks_as_letters
 from sms.ragged import Ragged
 
-SENTENCES = [
-    "The committee met on Tuesday.",
-    "it didn't cost $2,000.5 more in U.S. states -- naïve",
-    "co\u00adoperate \ufeffhere",
-    "東京 is in 日本。",
-    "Straßburg",
-]
-
-
-def tokenizer_of(folder) -> Tokenizer:
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
-
 
 @pytest.mark.parametrize(
     ("words", "expected"),
@@ -88,7 +76,7 @@ def with_marks(kind: str) -> Tokenizer:
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
 def test_marks_in_a_text_are_letters(kind):
     tokenizer = with_marks(kind)
-    plain = [*SENTENCES[:2], "x < y / s > [SEPT] <|end", "<S>"]
+    plain = ["The committee didn't agree on $2,000.5 -- naïve.", "x < y / s > [SEPT] <|end", "<S>"]
     expected = [tokenizer.encode(text).ids for text in plain]
     for _ in range(2):
         read_marks_as_letters(tokenizer)

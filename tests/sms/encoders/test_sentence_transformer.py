@@ -15,6 +15,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder
 from sms.encoders.registry import load_encoder
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
+from tests.sms.encoders.conftest import as_they_are
 
 ATOL = 2e-6
 CPU = EncoderRuntime(device="cpu")
@@ -47,7 +48,7 @@ def expected(folder: Path, sentences: list[str]) -> np.ndarray:
     ("architecture", "mode"),
     [("bert", "mean"), ("roberta", "max"), ("mpnet", "cls"), ("modernbert", "mean")],
 )
-def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path, as_they_are):
+def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path):
     folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), modules.Normalize())
     encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, BertEncoder)
@@ -73,7 +74,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_are):
+def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path):
     dimension, others, options = OTHERS[kind]
     folder = saved(tmp_path / "model", tiny_model("bert"), *others(), **options)
     if kind == "lower-case":
@@ -89,7 +90,7 @@ def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path, as_they_a
     np.testing.assert_allclose(*letters, rtol=0, atol=ATOL)
 
 
-def test_long_sentence_is_windowed(tiny_model, tmp_path, as_they_are):
+def test_long_sentence_is_windowed(tiny_model, tmp_path):
     folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
     encoder = load_st(str(folder), runtime=CPU)
     once = " ".join(["."] * 61 + ["a"])  # with two special tokens the model's 64
@@ -98,7 +99,7 @@ def test_long_sentence_is_windowed(tiny_model, tmp_path, as_they_are):
     assert encoder.state()["truncated"] == 0
 
 
-def test_what_the_library_cuts_is_counted(tiny_model, tmp_path, as_they_are):
+def test_what_the_library_cuts_is_counted(tiny_model, tmp_path):
     folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
     sentences = [" ".join(["committee"] * 200), "One", " ".join(["Tuesday"] * 90), "." * 62]
     runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
