@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from sms import score_texts
-from sms.encoders import EncodedSentences, EncoderRuntime, tf_hub
+from sms.encoders import EncoderRuntime, tf_hub
 from sms.encoders.registry import load_encoder
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-from sms.text import Segmenter
+from tests.sms.encoders.conftest import as_they_are, word_vectors
 
 ATOL = 2e-6
 """Of vectors of norm 1, and values within (-1, 1)."""
@@ -50,21 +49,13 @@ def load_elmo(path, **options):
     return tf_hub.load_elmo(str(path), runtime=EncoderRuntime(device="cpu"), **options)
 
 
-def encode(encoder, texts: list[str]) -> tuple[EncodedSentences, np.ndarray]:
-    """Encode texts of one sentence each; the second value is the number of each."""
-    cut = Segmenter().segment(pa.array(texts))
-    assert cut.text_sentences.lengths.tolist() == [1] * len(texts)
-    return encoder.encode(cut), cut.text_sentences.values
-
-
 def pooled(encoder, texts: list[str]) -> np.ndarray:
-    encoded, order = encode(encoder, texts)
-    return encoded.pooled[order]
+    return encoder.encode(as_they_are(texts)).pooled
 
 
-def word_vectors(encoder, texts: list[str]) -> list[np.ndarray]:
-    encoded, order = encode(encoder, texts)
-    return [encoded.word_points[encoded.sentence_words[k]] for k in order.tolist()]
+def vectors_of_words(encoder, texts: list[str]) -> list[np.ndarray]:
+    encoded = encoder.encode(as_they_are(texts))
+    return [word_vectors(encoded, k) for k in range(len(texts))]
 
 
 # The Universal Sentence Encoder
@@ -118,37 +109,11 @@ def saved(tf, tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("form", ["callable", "signature", "module"])
 def test_vectors_match_the_plain_call(form, saved, tf):
     expected = tf.saved_model.load(saved["callable"])(SENTENCES).numpy()
-    np.testing.assert_allclose(pooled(load(saved[form]), SENTENCES), expected, rtol=0, atol=ATOL)
-
-
-def save_old_module(tf, path: Path, outputs_of: Callable, **inputs):
-    """Save what makes vectors of some placeholders as a module of TensorFlow 1."""
-    v1 = tf.compat.v1
-    with tf.Graph().as_default(), v1.Session() as session:
-        given = {name: v1.placeholder(*kind) for name, kind in inputs.items()}
-        vectors = outputs_of(**given)
-        session.run(v1.global_variables_initializer())
-        info = v1.saved_model.build_tensor_info
-        signature = v1.saved_model.build_signature_def(
-            {name: info(own) for name, own in given.items()}, {"default": info(vectors)}
-        )
-        builder = v1.saved_model.Builder(str(path))
-        builder.add_meta_graph_and_variables(session, [], {"default": signature})
-        builder.save()
-    (path / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
-
-
-@pytest.mark.slow
-def test_module_of_tensorflow_1_loads(tf, tmp_path):
-    table = np.random.default_rng(5).normal(size=(BUCKETS, D)).astype(np.float32)
-
-    def looked_up(text):
-        rows = tf.compat.v1.get_variable("table", initializer=table)
-        return tf.nn.embedding_lookup(rows, tf.strings.to_hash_bucket_fast(text, BUCKETS))
-
-    save_old_module(tf, tmp_path, looked_up, text=(tf.string, [None]))
-    buckets = tf.strings.to_hash_bucket_fast(SENTENCES, BUCKETS).numpy()
-    np.testing.assert_array_equal(pooled(load(tmp_path), SENTENCES), table[buckets])
+    encoded = load(saved[form]).encode(as_they_are(SENTENCES))
+    np.testing.assert_allclose(encoded.pooled, expected, rtol=0, atol=ATOL)
+    np.testing.assert_array_equal(encoded.sentence_points, encoded.pooled)
+    assert encoded.weights.tolist() == [3, 2, 4, 1]  # Rain fell night Wales
+    assert encoded.pooled_weights.tolist() == [7, 3, 7, 1]  # with punctuation and stop words
 
 
 PIECES = ["<unk>", "<s>", "</s>", "▁the", "▁cat", "▁a", "▁sat", "▁", "c", "at", "s", "T", "he"]
@@ -165,17 +130,21 @@ CUT = {
 def test_lite_module_reads_the_likeliest_pieces(tf, tmp_path):
     from transformers.convert_slow_tokenizer import import_protobuf
 
-    table = np.random.default_rng(3).normal(size=(len(PIECES), D)).astype(np.float32)
-    save_old_module(
-        tf,
-        tmp_path,
-        lambda values, indices, dense_shape: tf.math.segment_mean(
-            tf.nn.embedding_lookup(table, values), indices[:, 0]
-        ),
-        values=(tf.int64, [None]),
-        indices=(tf.int64, [None, 2]),
-        dense_shape=(tf.int64, [2]),
-    )
+    v1, table = tf.compat.v1, np.random.default_rng(3).normal(size=(len(PIECES), D)).astype("f4")
+    kinds = {"values": [None], "indices": [None, 2], "dense_shape": [2]}
+    with tf.Graph().as_default(), v1.Session() as session:  # as TensorFlow 1 saves a module
+        given = {name: v1.placeholder(tf.int64, shape) for name, shape in kinds.items()}
+        rows = tf.nn.embedding_lookup(v1.get_variable("t", initializer=table), given["values"])
+        vectors = tf.math.segment_mean(rows, given["indices"][:, 0])
+        session.run(v1.global_variables_initializer())
+        info = v1.saved_model.build_tensor_info
+        signature = v1.saved_model.build_signature_def(
+            {name: info(own) for name, own in given.items()}, {"default": info(vectors)}
+        )
+        builder = v1.saved_model.Builder(str(tmp_path))
+        builder.add_meta_graph_and_variables(session, [], {"default": signature})
+        builder.save()
+    (tmp_path / "tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
     written = import_protobuf().ModelProto()
     written.trainer_spec.unk_id = 0
     for k, piece in enumerate(PIECES):
@@ -192,22 +161,6 @@ def test_lite_module_reads_the_likeliest_pieces(tf, tmp_path):
     vocabulary.unlink()
     with pytest.raises(ValueError, match=r"one `assets/\*.model`, got ValueError: not enough"):
         load(tmp_path)
-
-
-def test_scores_by_hand(saved, tf):
-    candidate, *reference = SENTENCES[1:]
-    scores = score_texts(
-        [candidate],
-        [" ".join(reference)],
-        encoders={"use": f"use:{saved['callable']}"},
-        metrics=("cosine@use", "sms@use"),
-    ).to_pydict()
-    one, *others = tf.saved_model.load(saved["callable"])(SENTENCES[1:]).numpy().astype(np.float64)
-    text = 7 * others[0] + others[1]  # by words, with punctuation
-    cosine = one @ text / np.linalg.norm(text)
-    assert scores["cosine@use"] == [pytest.approx(cosine, abs=ATOL)]
-    distance = [4 / 5, 1 / 5] @ np.linalg.norm(one - others, axis=1)  # Rain fell night Wales; Yes
-    assert scores["sms@use"] == [pytest.approx(np.exp(-distance), abs=ATOL)]
 
 
 def test_whole_texts_are_one_input(saved, tf):
@@ -328,7 +281,7 @@ def concatenated(layers: dict[str, np.ndarray]) -> np.ndarray:
 )
 def test_word_vectors_are_the_published_ones(layers, join, elmo, plain):
     for marked, text, vectors in zip(
-        MARKED, TEXTS, word_vectors(load_elmo(elmo, layers=layers), TEXTS), strict=True
+        MARKED, TEXTS, vectors_of_words(load_elmo(elmo, layers=layers), TEXTS), strict=True
     ):
         kept = [place for place, word in enumerate(marked.split()) if word.isupper()]
         np.testing.assert_allclose(vectors, join(plain(text.split()))[kept], rtol=0, atol=ATOL)
@@ -336,18 +289,19 @@ def test_word_vectors_are_the_published_ones(layers, join, elmo, plain):
 
 @pytest.mark.parametrize(("pooling", "pool"), [("mean", np.mean), ("max", np.max)])
 def test_pooled_is_over_all_words(pooling, pool, elmo, plain, monkeypatch):
-    encoded, order = encode(load_elmo(elmo, pooling=pooling), [*TEXTS, "\u00ad"])
+    encoder = load_elmo(elmo, pooling=pooling)
+    encoded = encoder.encode(as_they_are([*TEXTS, "\u00ad"]))
     expected = [pool(plain(text.split())["elmo"], axis=0) for text in TEXTS]
     expected.append(np.zeros(2 * HALF))  # a lone soft hyphen is a chunk without words
-    np.testing.assert_allclose(encoded.pooled[order], expected, rtol=0, atol=ATOL)
-    assert encoded.pooled_weights[order].tolist() == [7, 2, 7, 1, 0]
+    np.testing.assert_allclose(encoded.pooled, expected, rtol=0, atol=ATOL)
+    assert encoded.pooled_weights.tolist() == [7, 2, 7, 1, 0]
     # a long sentence is read in windows
     monkeypatch.setattr(tf_hub, "ELMO_BATCH_WORDS", 3)
     words = ["red", "green", "blue", "black", "white", "brown", "grey", "pink"]
     expected = np.concatenate([plain(words[at : at + 3])["elmo"] for at in (0, 3, 6)])
     encoder = load_elmo(elmo, pooling=pooling)
     np.testing.assert_allclose(
-        word_vectors(encoder, [" ".join(words), "dogs barked"])[0], expected, rtol=0, atol=ATOL
+        vectors_of_words(encoder, [" ".join(words), "dogs barked"])[0], expected, rtol=0, atol=ATOL
     )
     found = pooled(encoder, [" ".join(words)])[0]
     np.testing.assert_allclose(found, pool(expected, axis=0), rtol=0, atol=ATOL)
@@ -380,7 +334,7 @@ def test_vectors_do_not_depend_on_neighbours(budget, saved, elmo, monkeypatch):
     monkeypatch.setattr(tf_hub, "ELMO_BATCH_WORDS", max(budget, 7))
     for made, vectors in (
         (partial(load, saved["callable"]), pooled),
-        (partial(load_elmo, elmo), word_vectors),
+        (partial(load_elmo, elmo), vectors_of_words),
     ):
         together = vectors(made(), TEXTS)
         for text, found in zip(TEXTS, together, strict=True):
