@@ -50,7 +50,7 @@ def make_corpus(folder: Path, n_files: int, n_groups: int, rows_per_group: int) 
 def plan(folder: Path, out: Path, n_rows: int, rows_per_shard: int) -> dict[str, float]:
     """Do what a run does before it scores, and what one that goes on does; return the figures."""
     from cluster import list_inputs, plan_shards
-    from pipelines.runs.manifest import Manifest, read_manifest, write_manifest
+    from cluster.manifest import Manifest, read_manifest, write_manifest
 
     started = {"list": time.perf_counter()}
     files = list_inputs([str(folder)])

@@ -85,9 +85,9 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     """Measure what the driver needs for a shard: seconds of its core, and of the clock."""
     sys.path.insert(0, str(ROOT))
     from cluster import Piece, Shard, ShardReport
+    from cluster.history import History
     from cluster.ray_runner import _Driver, ray
     from cluster.schedule import Schedule
-    from pipelines.runs.history import History
 
     ray.init(
         address="local",

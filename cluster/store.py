@@ -24,6 +24,7 @@ import pyarrow.fs as pafs
 
 from sms.naming import AnyPath
 from sms.urls import check_no_secrets, redacted
+from sms.urls import is_url as is_url
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs")
 """What a URL may begin with."""
@@ -68,11 +69,6 @@ _T = TypeVar("_T")
 
 class StorageFull(OSError):
     """There is no room for what a run writes; what is committed stays."""
-
-
-def is_url(path: str) -> bool:
-    """Say whether `path` names a scheme rather than a local file."""
-    return "://" in path
 
 
 def absolute(path: str) -> str:

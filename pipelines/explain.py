@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster import InputFile, list_inputs, write_whole
+from cluster.manifest import EXPLAIN_FOLDER, read_manifest
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
@@ -24,7 +25,6 @@ from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.reports.scores_page import extremes, read_rows
-from pipelines.runs.manifest import EXPLAIN_FOLDER, read_manifest
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import collect, place, scan_files
 from pipelines.tables.ratings import columns_apart, read_ratings

@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from cluster import InputFile, list_inputs
+from cluster.progress import Progress
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE
 from cluster.store import absolute, join, write_whole
@@ -27,7 +28,7 @@ from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
 from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import Verdict, verdict_of
-from pipelines.runs.progress import Progress, duration, row_rate
+from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
 from pipelines.settings.form import as_options

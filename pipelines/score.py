@@ -3,7 +3,7 @@
 The order: configuration, inputs, output folder, encoders; then `run.json`, the shards, the sums.
 Nothing is scored before all checks have passed. A finished run that is asked for more metrics
 computes these alone, and puts them beside the scores it has. How a shard is scored is in
-`cluster`, what a score is in `sms`, what is in the folder in `runs.manifest`.
+`cluster`, what a score is in `sms`, what is in the folder in `cluster.manifest`.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from cluster import (
     longest_first,
     plan_shards,
 )
+from cluster.corpus import check_kept, find_inputs, with_copies
+from cluster.history import History, read_history
+from cluster.live import LOCK_FILE, LiveRun
+from cluster.manifest import (
+    OWN_NAMES,
+    PROGRESS_FILE,
+    SUCCESS_FILE,
+    Manifest,
+    by_path,
+    changed,
+    delete_own_files,
+    read_manifest,
+    refusal,
+    write_manifest,
+)
 from cluster.on_ray import describe_on_ray
 from cluster.output import Output
+from cluster.progress import COMPILING, SCORING, Progress
 from cluster.schema import ONE_SYSTEM, Wanted
 from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
-from pipelines.runs.corpus import check_kept, find_inputs, with_copies
-from pipelines.runs.history import History, read_history
-from pipelines.runs.live import LOCK_FILE, LiveRun
 from pipelines.runs.machines import Machines
-from pipelines.runs.manifest import (
-    OWN_NAMES,
-    PROGRESS_FILE,
-    SUCCESS_FILE,
-    Manifest,
-    delete_own_files,
-    is_only_more_metrics,
-    library_versions,
-    read_manifest,
-    refusal,
-    write_manifest,
-)
-from pipelines.runs.progress import COMPILING, SCORING, Progress
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
@@ -63,6 +63,7 @@ from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
+from sms.signature import library_versions
 from sms.urls import check_no_secrets
 
 ROWS_PER_SHARD = 20_000
@@ -385,6 +386,21 @@ def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[
         )
     metrics = list(earlier.configuration["metrics"])
     return {"fingerprint": earlier.fingerprint, "metrics": metrics}
+
+
+def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
+    """Say whether a run asks for the metrics of another and more, and all else is the same."""
+    may_differ = {"metrics", "encoders"}  # which encoder a metric reads is in its signature
+    if old.configuration["precision"] == "auto":
+        may_differ.add("precision")
+    return (
+        set(old.configuration["metrics"]) < set(new.configuration["metrics"])
+        and {name for name, *_ in changed(old.configuration, new.configuration)} <= may_differ
+        and old.signatures.items() <= new.signatures.items()
+        and old.encoders.items() <= new.encoders.items()
+        and old.versions == new.versions
+        and by_path(old.inputs) == by_path(new.inputs)
+    )
 
 
 def _description(scorer: SummaryScorer) -> tuple[dict[str, str], dict[str, str]]:

@@ -16,10 +16,7 @@ from typing import Any
 
 from cluster import committed_parts
 from cluster.inputs import READERS
-from cluster.scores_files import check_parts
-from cluster.store import absolute, list_names
-from cluster.worker import node_name
-from pipelines.runs.live import (
+from cluster.live import (
     BEAT_EVERY_S,
     KEPT_ERRORS,
     driver_of,
@@ -28,7 +25,10 @@ from pipelines.runs.live import (
     shard_error,
     shows_life,
 )
-from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+from cluster.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
+from cluster.scores_files import check_parts
+from cluster.store import absolute, list_names
+from cluster.worker import node_name
 from sms.naming import AnyPath
 
 COMPLETE, STARTING, RUNNING, STOPPED, DIED = "complete", "starting", "running", "stopped", "died"

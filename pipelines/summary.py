@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from cluster.manifest import PAGE_FILE
 from pipelines.reports.numbers import decimals, number
 from pipelines.reports.terminal import table_blocks
-from pipelines.runs.manifest import PAGE_FILE
 from pipelines.runs.progress import duration
 from sms.naming import counted, natural
 

@@ -18,7 +18,6 @@ from cluster.store import base_name
 from pipelines import training_runs
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
-from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
 from reffree.building import Built
@@ -32,6 +31,7 @@ from reffree.scorer import LearnedScorer, NeuralPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_scorer
 from reffree.training import Recipe, calibrated, learn
 from sms.naming import OneOrMore, several
+from sms.signature import library_versions
 
 EMBEDDINGS_FOLDER = "embeddings"
 

@@ -18,7 +18,6 @@ from cluster.store import base_name
 from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
-from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
 from pipelines.train import Preferred, TrainedScorer, train_fingerprint
@@ -42,6 +41,7 @@ from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
 from reffree.splits import number_groups
 from sms.naming import OneOrMore, several
+from sms.signature import library_versions
 
 SIDES_READ = ("train", "test")
 JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most

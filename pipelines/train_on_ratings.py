@@ -25,7 +25,6 @@ from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
 from cluster.store import base_name
 from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.prepare_pairs import SPLIT
-from pipelines.runs.manifest import library_versions
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
 from pipelines.tables.keyed import KEYS, check_unique
@@ -42,6 +41,7 @@ from reffree.scorer import LinearPairs
 from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
 from reffree.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
+from sms.signature import library_versions
 
 STATISTIC = "rank correlation inside documents, length held fixed"
 CONFIDENCE = 0.95

@@ -21,14 +21,14 @@ from typing import Any
 from uuid import uuid4
 
 from cluster.output import Output
+from cluster.progress import Progress
 from cluster.ray_options import cluster_address
 from cluster.ray_process import ProcessLost, call_apart
-from pipelines.runs.manifest import library_versions
-from pipelines.runs.progress import Progress
 from pipelines.settings.form import as_far_as
 from pipelines.settings.pairs import MachineSettings
 from reffree.naming import SCORER_FILE
 from sms.naming import AnyPath
+from sms.signature import library_versions
 
 TRAINING_FOLDER = "training"  # what is needed to go on, in the folder of the result
 PAIRS_FOLDER = "pairs"

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     """Score every row of a corpus into a folder, and write a page about it."""
+    from cluster.manifest import PAGE_FILE
     from cluster.store import join, write_whole
-    from pipelines.runs.manifest import PAGE_FILE
     from pipelines.score import score_corpus
     from pipelines.summary import higher_is
 

@@ -1,7 +1,7 @@
 """What a metric is: a name, its columns, what it needs, and how it is prepared, scored and signed.
 
 A metric is a class derived from `Metric`, in one file, and an entry in `metrics.METRICS`. It may
-bring a model of its own (`Metric.load`), as learned scorers do, which `pipelines` registers.
+bring a model of its own (`Metric.load`), as those of `reffree` do.
 """
 
 from __future__ import annotations

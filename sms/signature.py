@@ -7,6 +7,13 @@ from importlib import metadata
 
 from sms.encoders import Encoder
 
+LIBRARIES = (
+    *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk", "rouge-score"),
+    *("sacrebleu", "sentence-transformers", "tensorflow"),
+    *("rjieba", "SudachiPy", "sudachidict-small"),
+)
+"""Distributions whose version may change a score."""
+
 _HASH_LENGTH = 12
 _CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+")
 
@@ -17,6 +24,17 @@ def version() -> str:
         return metadata.version("assay")
     except metadata.PackageNotFoundError:
         return "0+source"
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of this project and of the libraries that may change a score."""
+    versions = {"assay": version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "none"
+    return versions
 
 
 def without_content(signature: str) -> str:

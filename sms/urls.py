@@ -32,6 +32,11 @@ _OPTION = re.compile(
 )
 
 
+def is_url(path: str) -> bool:
+    """Say whether `path` names a scheme rather than a local file."""
+    return "://" in path
+
+
 def redacted(text: str) -> str:
     """Put stars for the secrets in a text: those of URLs, and those of the environment."""
     text = _OPTION.sub(r"\1=***", _PASSWORD_IN_OPTION.sub("***@", _PASSWORD.sub("***@", text)))

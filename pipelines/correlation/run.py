@@ -15,6 +15,7 @@ import numpy as np
 
 from agreement.intervals import CONFIDENCE
 from cluster.output import Output
+from cluster.progress import Progress
 from cluster.store import delete_file, join, list_names
 from pipelines.correlation.comparisons import corrected, difference_rows, with_best
 from pipelines.correlation.estimates import (
@@ -27,7 +28,6 @@ from pipelines.correlation.estimates import (
     system_rows,
 )
 from pipelines.reports.verdict import verdict_of
-from pipelines.runs.progress import Progress
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
 from pipelines.tables.keyed import check_columns, files_of

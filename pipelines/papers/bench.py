@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from cluster.progress import Progress
 from cluster.store import local_folder
 from pipelines.papers.printed import PrintedTable, printed_table, toml
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Ours, Row, Scored, Shown
-from pipelines.runs.progress import Progress
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.keyed import KEYS

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pipelines.learned_columns import PREFIX
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.bench import Bench, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
 from pipelines.tables.study import is_baseline
+from reffree.learned_columns import PREFIX
 
 NAME = "summeval"
 MOVERS = ("wms", "sms", "s+wms")

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
+from cluster.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from cluster.store import join, list_names, read_whole
 from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import explain_file, render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
-from pipelines.runs.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
 from sms.naming import counted, natural

@@ -1,1 +1,1 @@
-"""The folder of a run: what was asked for, how far it is, what became of each shard."""
+"""A run of `score`: the machines that do it, what people see of it, and what it returns."""

@@ -15,8 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cluster.corpus import check_unchanged
+from cluster.history import History
+from cluster.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
 from cluster.merging import is_large, merge_parts
 from cluster.parts import SCORES_FOLDER
+from cluster.progress import Progress
 from cluster.schema import IDS
 from cluster.scores_files import committed_parts, is_merged
 from cluster.store import (
@@ -29,10 +33,6 @@ from cluster.store import (
     write_whole,
 )
 from cluster.worker import one_line
-from pipelines.runs.corpus import check_unchanged
-from pipelines.runs.history import History
-from pipelines.runs.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
-from pipelines.runs.progress import Progress
 from sms.naming import ABOUT_ROWS, counted, is_precision_or_recall
 
 if TYPE_CHECKING:

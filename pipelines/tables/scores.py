@@ -15,9 +15,9 @@ import pyarrow.fs as pafs
 from polars import selectors
 
 from cluster import InputFile, committed_parts
+from cluster.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from cluster.scores_files import check_parts, is_part
 from cluster.store import absolute, filesystem_for, list_names, naming, real_path
-from pipelines.runs.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import part_path
-from pipelines.runs.live import LiveRun
-from pipelines.runs.manifest import read_manifest, write_manifest
-from pipelines.runs.progress import SCORING, Progress
+from cluster.live import LiveRun
+from cluster.manifest import read_manifest, write_manifest
+from cluster.progress import SCORING, Progress
 from tests.fuzzing.hostile import damaged, other_json
 from tests.fuzzing.laws import check_said, run_captured
 from tests.fuzzing.sound import WORDS, command, encoded, score

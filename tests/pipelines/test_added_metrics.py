@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipelines.score as MODULE
+from cluster.corpus import with_copies
+from cluster.manifest import read_manifest
 from pipelines.cli.app import run
-from pipelines.runs.corpus import with_copies
-from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from pipelines.tables.scores import find_scores
 from sms.scoring import SummaryScorer
@@ -170,7 +170,7 @@ def test_ids_are_optional(tmp_path):
 def test_folder_of_the_copies_is_there_before_they_are_made(tmp_path, monkeypatch):
     there = []
     convert = lambda file, folder, **_: there.append(os.listdir(folder))  # noqa: E731
-    monkeypatch.setattr("pipelines.runs.corpus.parquet_copy", convert)
+    monkeypatch.setattr("cluster.corpus.parquet_copy", convert)
     with_copies(["a.jsonl", "b.jsonl"], str(tmp_path), None, None)
     assert there == [["inputs"]] * 2
 

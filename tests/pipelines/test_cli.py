@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cluster.progress import SCORING, Progress
 from pipelines.cli import app
-from pipelines.runs.progress import SCORING, Progress, show_progress
+from pipelines.runs.progress import show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLOW = """
 import importlib, sys, time
 from pipelines.cli.app import main
-from pipelines.runs import live
+from cluster import live
 from sms.scoring import SummaryScorer
 
 class SlowScorer(SummaryScorer):

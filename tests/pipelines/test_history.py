@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.runs import history as module
-from pipelines.runs.history import ScoreSums, read_history
-from pipelines.runs.manifest import read_manifest, write_manifest
+from cluster import history as module
+from cluster.history import ScoreSums, read_history
+from cluster.manifest import read_manifest, write_manifest
 from tests.pipelines.test_score_corpus import rows_of, write_rows
 from tests.pipelines.test_score_corpus import score as corpus_scored
 

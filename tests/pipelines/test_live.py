@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from cluster import live
+from cluster.live import FolderInUse, LiveRun, LockLost
 from cluster.seals import sealed_json
-from pipelines.runs import live
-from pipelines.runs.live import FolderInUse, LiveRun, LockLost
 from pipelines.score import score_corpus
 
 OTHER_DRIVER = """
 import sys, time
-from pipelines.runs.live import LiveRun
+from cluster.live import LiveRun
 with LiveRun(sys.argv[1]):
     print("here", flush=True)
     time.sleep(600)

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from cluster import InputFile, Piece, Shard
-from cluster.seals import sealed_json
-from pipelines.runs.manifest import (
+from cluster.manifest import (
     Manifest,
     delete_own_files,
     differences,
-    is_only_more_metrics,
     read_manifest,
     refusal,
     write_manifest,
 )
+from cluster.seals import sealed_json
+from pipelines.score import is_only_more_metrics
 
 FILE = InputFile("/data/a.jsonl", 120, "ab12")
 PIECE = Piece(path="/data/a.jsonl", first_row=0, n_rows=3, text_bytes=120)

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster import merging
+from cluster.history import read_history
+from cluster.manifest import read_manifest
 from cluster.scores_files import committed_parts, read_shard
 from pipelines.runs import score_run
-from pipelines.runs.history import read_history
-from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from pipelines.status import run_status
 from pipelines.tables.scores import find_scores

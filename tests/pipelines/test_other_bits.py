@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import cluster.worker
+from cluster.manifest import read_manifest
 from pipelines.explain import open_explainer
-from pipelines.runs.manifest import read_manifest
 from pipelines.score import score_corpus
 from sms.encoders import SCORE_TOLERANCE, packed_model
 from tests.pipelines.test_score_corpus import rows_of, write_rows

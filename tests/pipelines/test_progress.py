@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.runs.progress import SCORING, Pace, Progress
+from cluster.progress import SCORING, Pace, Progress
 
 
 class Run:

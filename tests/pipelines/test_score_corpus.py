@@ -13,10 +13,10 @@ import pytest
 import pipelines.score as MODULE
 import sms.scoring
 from cluster import run_local
+from cluster.manifest import read_manifest
 from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
-from pipelines.runs.manifest import read_manifest
 from pipelines.runs.score_run import RunInterrupted, count_duplicate_keys
 from pipelines.score import score_corpus
 from pipelines.summary import summary_text

@@ -13,10 +13,10 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
+from cluster import live
+from cluster.live import FolderInUse, LiveRun
 from cluster.store import list_names, open_input, read_whole, write_whole
 from pipelines.fetched import fetched_config
-from pipelines.runs import live
-from pipelines.runs.live import FolderInUse, LiveRun
 from pipelines.score import score_corpus
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import bucket_of, direct, gcs_server

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cluster import InputFile, Piece, Shard, part_path, write_whole
+from cluster.live import LiveRun
+from cluster.manifest import Manifest, write_manifest
+from cluster.progress import SCORING, Progress
 from cluster.seals import sealed_parquet
 from cluster.store import base_name
 from pipelines.cli import app as cli
-from pipelines.runs.live import LiveRun
-from pipelines.runs.manifest import Manifest, write_manifest
-from pipelines.runs.progress import SCORING, Progress
 from pipelines.status import run_status
 from tests.pipelines.test_live import elsewhere
 

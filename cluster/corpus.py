@@ -11,22 +11,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cluster import (
-    InputFile,
-    canonical_table,
-    column_names,
-    is_unchanged,
-    list_inputs,
-    resolve_columns,
-    with_content,
-)
-from cluster.inputs import READERS
+from cluster.inputs import READERS, InputFile, is_unchanged, list_inputs, with_content
+from cluster.manifest import Manifest
 from cluster.parts import PLACE, STATUS
-from cluster.reading import COPIES_FOLDER, parquet_copy, read_files
-from cluster.schema import IDS, Wanted
+from cluster.reading import COPIES_FOLDER, column_names, parquet_copy, read_files
+from cluster.schema import IDS, Wanted, canonical_table, resolve_columns
 from cluster.store import check_no_links, is_inside, is_url
 from cluster.worker import one_line
-from pipelines.runs.manifest import Manifest
 
 
 def find_inputs(

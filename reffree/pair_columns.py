@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pipelines.candidate_pairs import CandidatePairs, Judged, PairsMetric
+from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.pair.settings import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting

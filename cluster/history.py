@@ -15,10 +15,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from cluster import ShardReport, committed_parts, reports_from_file
 from cluster.inputs import READERS
-from cluster.scores_files import check_parts
-from pipelines.runs.manifest import Manifest
+from cluster.manifest import Manifest
+from cluster.parts import ShardReport
+from cluster.scores_files import check_parts, committed_parts, reports_from_file
 
 _MEASURED = ("node", "processor", "seconds", "cpu_seconds", "stage_seconds", "counters", "attempts")
 """What only the run that scored a shard knows of it."""

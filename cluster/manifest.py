@@ -2,7 +2,7 @@
 
 The fingerprint covers everything the scores and their files depend on. A run may be resumed only
 under the fingerprint it began with; `differences` says in words what is not the same. The scores
-files themselves are written by `cluster`.
+files themselves are written by `cluster.parts`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata
 from typing import Any
 
-from cluster import InputFile, Shard, write_whole
+from cluster.inputs import InputFile
 from cluster.parts import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
 from cluster.reading import COPIES_FOLDER
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import delete_file, is_url, join, list_names
-from sms.signature import version, without_content
+from cluster.shards import Shard
+from cluster.store import delete_file, is_url, join, list_names, write_whole
+from sms.signature import without_content
 
 RUN_FILE = "run.json"
 SUCCESS_FILE = "_SUCCESS"
@@ -33,13 +33,6 @@ PAGE_FILE = "scores.html"
 """The result of a run, for people."""
 EXPLAIN_FOLDER = "explain"
 """Beside `scores.html` or a report: pages of single scores, which it links to."""
-LIBRARIES = (
-    *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk", "rouge-score"),
-    *("sacrebleu", "sentence-transformers", "tensorflow"),
-    *("rjieba", "SudachiPy", "sudachidict-small"),
-)
-"""Distributions whose version may change a score."""
-
 _PART = re.compile(r"part-\d{6,}(-\d{6,})?-[0-9a-f]+\.(parquet|jsonl)(\.[0-9a-f]+\.partial)?")
 _OWN_FILES = {
     EXPLAIN_FOLDER: re.compile(r".*\.html"),
@@ -102,17 +95,6 @@ class Manifest:
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of this project and of the libraries that may change a score."""
-    versions = {"assay": version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "none"
-    return versions
-
-
 def write_manifest(out: str, manifest: Manifest) -> None:
     """Write `run.json` into the folder of a run, whole or not at all."""
     write_whole(join(out, RUN_FILE), sealed_json(manifest.text(), RUN_FILE))
@@ -146,11 +128,11 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
     """Say what makes two fingerprints differ, one short phrase each; none if nothing does."""
     texts = [
         f"`{name}` was {_shown(was)} and is {_shown(now)}"
-        for name, was, now in _changed(old.configuration, new.configuration)
+        for name, was, now in changed(old.configuration, new.configuration)
     ]
     computed = {
         f"`{name}` would now be computed in another way": (was, now)
-        for name, was, now in _changed(old.signatures, new.signatures)
+        for name, was, now in changed(old.signatures, new.signatures)
     }
     if len(texts) < 2:
         texts += [
@@ -160,33 +142,31 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         ][:1]
     texts += [
         f"the vectors of encoder `{alias}` have changed"
-        for alias, was, now in _changed(old.encoders, new.encoders)
+        for alias, was, now in changed(old.encoders, new.encoders)
         if _ABSENT not in (was, now)
     ]
     texts += [
-        f"{name} was {was} and is {now}" for name, was, now in _changed(old.versions, new.versions)
+        f"{name} was {was} and is {now}" for name, was, now in changed(old.versions, new.versions)
     ]
     texts += [
         f"input file {'added' if was is _ABSENT else 'removed' if now is _ABSENT else 'changed'}: "
         f"{path}"
-        for path, was, now in _changed(_by_path(old.inputs), _by_path(new.inputs))
+        for path, was, now in changed(by_path(old.inputs), by_path(new.inputs))
     ]
     return texts or list(computed)
 
 
-def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
-    """Say whether a run asks for the metrics of another and more, and all else is the same."""
-    may_differ = {"metrics", "encoders"}  # which encoder a metric reads is in its signature
-    if old.configuration["precision"] == "auto":
-        may_differ.add("precision")
-    return (
-        set(old.configuration["metrics"]) < set(new.configuration["metrics"])
-        and {name for name, *_ in _changed(old.configuration, new.configuration)} <= may_differ
-        and old.signatures.items() <= new.signatures.items()
-        and old.encoders.items() <= new.encoders.items()
-        and old.versions == new.versions
-        and _by_path(old.inputs) == _by_path(new.inputs)
-    )
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    """Yield the names whose values differ, with both values; one may be missing."""
+    for name in dict.fromkeys((*old, *new)):
+        was, now = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        if was is _ABSENT or now is _ABSENT or was != now:
+            yield name, was, now
+
+
+def by_path(files: Sequence[InputFile]) -> dict[str, tuple[int, str]]:
+    """Return size and content of files by their path."""
+    return {file.path: (file.size, file.content) for file in files}
 
 
 def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
@@ -237,17 +217,6 @@ def _delete_in(out: str, folder: str, is_old: Callable[[str], bool] = lambda _na
 
 def _dumped(value: Any) -> str:  # noqa: ANN401  (any JSON)
     return json.dumps(value, ensure_ascii=False)  # `indent` would make it twenty times as slow
-
-
-def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
-    for name in dict.fromkeys((*old, *new)):
-        was, now = old.get(name, _ABSENT), new.get(name, _ABSENT)
-        if was is _ABSENT or now is _ABSENT or was != now:
-            yield name, was, now
-
-
-def _by_path(files: Sequence[InputFile]) -> dict[str, tuple[int, str]]:
-    return {file.path: (file.size, file.content) for file in files}
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401  (any JSON)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipelines.candidate_pairs import CandidatePairs, Judged, PairsMetric
+from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.likelihood_settings import LikelihoodSettings
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, Setting, TokenScore

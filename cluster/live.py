@@ -24,12 +24,11 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from cluster import write_whole
+from cluster.manifest import PROGRESS_FILE
+from cluster.progress import Pace, Progress
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import check_no_links, delete_file, is_url, join, read_whole
+from cluster.store import check_no_links, delete_file, is_url, join, read_whole, write_whole
 from cluster.worker import node_name
-from pipelines.runs.manifest import PROGRESS_FILE
-from pipelines.runs.progress import Pace, Progress
 
 LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0

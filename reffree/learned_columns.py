@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cluster.store import is_url
-from pipelines.candidate_pairs import CandidatePairs, PairsMetric
+from reffree.candidate_pairs import CandidatePairs, PairsMetric
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
 from sms.signature import cut_part
+from sms.urls import is_url
 
 if TYPE_CHECKING:
     from reffree.scorer import LearnedScorer, LinearPairs, PairScores
