@@ -77,8 +77,8 @@ BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
 WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
-"""So long, or this share of the time since the start, may pass until `run.json` tells of a shard. A
-long run writes less often: it has a line for every shard."""
+"""`run.json` is written so often while a run goes on, but in no more than this share of the time.
+It has a line for every shard."""
 
 
 def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:  # noqa: ANN401
@@ -335,13 +335,17 @@ class _Run:
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)
         self.scorer = None  # on Ray every worker loads its own: the driver has no more use for it
-        began = written = time.monotonic()
+        written, cost_s = time.monotonic(), 0.0
 
         def write() -> None:
-            nonlocal written
+            nonlocal written, cost_s
+            began = time.monotonic()
             live.check(looks=True)
-            written = time.monotonic()
-            write_manifest(self.out, replace(manifest, result=history.to_json()))
+            try:
+                write_manifest(self.out, replace(manifest, result=history.to_json()))
+            finally:
+                written = time.monotonic()
+                cost_s = written - began
 
         def on_report(report: ShardReport) -> None:
             nonlocal so_far
@@ -350,8 +354,7 @@ class _Run:
             live.reported(report.index, report.error, so_far)
             self.tell(so_far)
             live.check()
-            now = time.monotonic()
-            if now - written >= max(WRITE_EVERY_S, WRITE_SHARE * (now - began)):
+            if time.monotonic() - written >= max(WRITE_EVERY_S, cost_s / WRITE_SHARE):
                 with suppress(OSError):  # storage that is away for a while
                     write()
             if report.is_out_of_room and report.error is not None:  # nor is there for the others
@@ -367,7 +370,8 @@ class _Run:
         try:
             self.machines.run(*work, versions=manifest.versions, started=self.workers)
         except BaseException:
-            write()
+            with suppress(OSError):  # what has ended the run is the error to tell of
+                write()
             raise
 
 

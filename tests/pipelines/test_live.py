@@ -1,6 +1,7 @@
 """One driver at a time for a folder: by a lock on this machine, by `progress.json` elsewhere."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -115,7 +116,7 @@ def test_driver_that_was_taken_over_stops_and_leaves_the_file_of_the_other(out):
 def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path, monkeypatch, beat_s):
     monkeypatch.setattr(live, "BEAT_EVERY_S", beat_s)  # it may write before it notices
     monkeypatch.setattr("pipelines.score.WRITE_EVERY_S", 0)
-    monkeypatch.setattr("pipelines.score.WRITE_SHARE", 0)
+    monkeypatch.setattr("pipelines.score.WRITE_SHARE", math.inf)
     (tmp_path / "a.jsonl").write_text('{"candidate": "a"}\n' * 5)
     written = []
 

@@ -1,7 +1,9 @@
 """`score_corpus`: checks first, resumes what is missing, counts what came of it."""
 
 import json
+import math
 import os
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -156,7 +158,7 @@ def loaded(monkeypatch):
 def test_run_json_tells_of_shards_while_a_run_goes_on(corpus, out, monkeypatch):
     """So that time and node are known of what a driver had scored that is killed then."""
     monkeypatch.setattr(MODULE, "WRITE_EVERY_S", 0.0)
-    monkeypatch.setattr(MODULE, "WRITE_SHARE", 0.0)
+    monkeypatch.setattr(MODULE, "WRITE_SHARE", math.inf)
     told = []
 
     def look(progress):
@@ -166,6 +168,33 @@ def test_run_json_tells_of_shards_while_a_run_goes_on(corpus, out, monkeypatch):
     score(corpus, out, on_progress=look)
     assert [shard["index"] for shard in told] == [0, 1, 2]
     assert all(shard["seconds"] > 0 and shard["node"] for shard in told)
+
+
+def test_run_json_that_takes_long_to_write_is_seldom_written(corpus, out, monkeypatch):
+    monkeypatch.setattr(MODULE, "WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr(MODULE, "WRITE_SHARE", 1e-6)
+    written, write = [], MODULE.write_manifest
+
+    def slow(*given):
+        written.append(time.sleep(0.01))
+        write(*given)
+
+    monkeypatch.setattr(MODULE, "write_manifest", slow)
+    score(corpus, out)
+    assert len(written) == 1  # before the first shard; the last time is when the run is closed
+
+
+def test_error_that_ends_a_run_is_told_even_if_run_json_cannot_be_written(corpus, out, monkeypatch):
+    def is_away(*_):
+        raise OSError("cannot reach the store")
+
+    def end(progress):
+        if progress.n_done:
+            monkeypatch.setattr(MODULE, "write_manifest", is_away)
+            raise ZeroDivisionError("on purpose")
+
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        score(corpus, out, on_progress=end)
 
 
 def test_counts_of_encoders_are_summed(corpus, out):
