@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
+from reffree import likelihood
 from reffree.likelihood import LanguageModel
 from reffree.likelihood_settings import LikelihoodSettings
 from sms.reward import Reward
@@ -100,13 +101,13 @@ def test_values_are_what_their_names_say(folder):
 
 def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
     # it might have been the best one
-    encodings = LanguageModel._encodings
+    split = likelihood.without_marks
 
-    def fail(self, whole, texts, *, plain=False):
-        found = encodings(self, whole, texts, plain=plain)
-        return [None if "on a mat" in t else e for t, e in zip(whole, found, strict=True)]
+    def fail(encoded, texts, marks):
+        found = split(encoded, texts, marks)
+        return [None if "on a mat" in t else e for t, e in zip(texts, found, strict=True)]
 
-    monkeypatch.setattr(LanguageModel, "_encodings", fail)
+    monkeypatch.setattr(likelihood, "without_marks", fail)
     table = table_of(folder, "likelihood@lm:reference", CANDIDATES, REFERENCES)
     for part in "prf":
         scores = table[f"likelihood_{part}@lm:reference"].to_pylist()
