@@ -332,21 +332,23 @@ class _Driver:
         if now - self._looked_around < LOOK_AROUND_EVERY_S:
             return
         self._looked_around = now
+        n_running = sum(shard is not None for _, shard in self._running.values())
+        self._metrics.set(
+            n_waiting=self._schedule.n_waiting,
+            n_running=n_running,
+            n_starting=len(self._running) - n_running,
+            n_idle=len({*self._idle}),
+        )
         self._stop_overlong()
         if self._head.check():
             self._grow()
-        n_asked = sum(shard is None for _, shard in self._running.values())
-        self._metrics.set(
-            n_waiting=self._schedule.n_waiting,
-            n_running=len(self._running) - n_asked,
-            n_starting=n_asked,
-            n_idle=len({*self._idle}),
-        )
         if now - self._reminded >= _REMIND_EVERY_S:
             self._reminded = now
-            if n_not_ready := n_asked + len(self._ask_at):
+            n_asked = sum(shard is None for _, shard in self._running.values())
+            n_asked += len(self._ask_at)
+            if n_asked:
                 n_workers = len(self._pool.actors)
-                logger.warning("%d of %d workers are not ready yet", n_not_ready, n_workers)
+                logger.warning("%d of %d workers are not ready yet", n_asked, n_workers)
 
     def _grow(self) -> None:
         """Start workers where there is room, and ask for more while shards wait for one."""

@@ -45,6 +45,7 @@ SIDES = ("left", "right")
 """What a judge may write into a sheet besides a tie."""
 
 _PAIR = ("system_a", "system_b")
+_TIED = "\0"  # who won a tie: not "", which may be a system
 _COUNTS = ("wins", "losses", "ties")
 """Of the first of the two systems; in the order of `FIRST`, `SECOND` and `TIE`."""
 _COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *_COUNTS, *SHEET_COLUMNS)
@@ -177,7 +178,7 @@ def _read(
 
 
 def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None) -> pl.DataFrame:
-    """Read one file, whichever kind it is; `winner` is null if blank, and empty for a tie."""
+    """Read one file, whichever kind it is; `winner` is null if blank, `_TIED` for a tie."""
     frame = _renamed(read_table(file), columns)
     for name, dtype in frame.schema.items():
         if name in _COLUMNS and dtype.is_nested():
@@ -246,7 +247,7 @@ def _from_counts(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     bad = frame.filter(counts.select(pl.any_horizontal(pl.all().is_null())).to_series())
     rule = "`wins`, `losses` and `ties` must be whole numbers from 0"
     _refuse(bad, rule, (*_PAIR, *_COUNTS), where)
-    winners = (pl.col("system_a"), pl.col("system_b"), pl.lit(""))
+    winners = (pl.col("system_a"), pl.col("system_b"), pl.lit(_TIED))
     return pl.concat(
         _uniform(frame.with_columns(document_id=pl.lit(None), winner=winner), counts[name])
         for name, winner in zip(_COUNTS, winners, strict=True)
@@ -261,7 +262,7 @@ def _with_winner(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     is_system = (winner == pl.col("system_a")) | (winner == pl.col("system_b"))
     rule = f"`winner` must be one of the two systems, or {' or '.join(TIES)}"
     _refuse(frame.filter(~(is_system | is_tie)), rule, (*_PAIR, "winner"), where)
-    winner = pl.when(is_tie & ~is_system).then(pl.lit("")).otherwise(winner)
+    winner = pl.when(is_tie & ~is_system).then(pl.lit(_TIED)).otherwise(winner)
     return _uniform(frame.with_columns(winner=winner), pl.repeat(1, frame.height, dtype=pl.UInt64))
 
 
@@ -299,7 +300,7 @@ def _oriented(frame: pl.DataFrame, systems: Sequence[str]) -> pl.DataFrame:
         system_b=pl.when(is_turned).then("system_a").otherwise("system_b"),
     )
     winner = pl.col("winner")
-    outcome = pl.when(winner == "").then(TIE).when(winner == pl.col("system_a")).then(FIRST)
+    outcome = pl.when(winner == _TIED).then(TIE).when(winner == pl.col("system_a")).then(FIRST)
     return frame.with_columns(outcome=outcome.otherwise(SECOND))
 
 

@@ -201,6 +201,7 @@ class _Run:
             self.config = replace(self.config, metrics=tuple(metrics))
             self._end_workers()
             self.scorer = None
+        found = earlier = None  # what it told of a million shards would stay in memory
         before = (history.n_rows, history.n_done)
         job = self._job(manifest)
         try:
@@ -220,7 +221,7 @@ class _Run:
         """Read what run is in the output folder, which may hold nothing else if there is none."""
         found = read_manifest(self.out)
         names = Output("--out", self.out).names()
-        own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\..*\.partial)?")  # this driver may write it
+        own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")  # being written
         foreign = [name for name in names if not own.fullmatch(name)]
         if found is None and foreign:
             raise ValueError(

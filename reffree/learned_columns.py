@@ -112,7 +112,7 @@ class LearnedMetric(PairsMetric):
     def columns_of(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score."""
+        """Score a batch: columns, and by row why it has no score. All heads are computed once."""
         scores, is_cut, reasons = batch.once(
             (LearnedMetric, request.model), lambda: self._all_heads(request, batch)
         )

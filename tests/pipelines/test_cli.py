@@ -177,6 +177,7 @@ WRONG = [
     (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
     (("--encoder", "roberta-large"), "for a model of the transformers library write hf:roberta-"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
+    (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
     (("--address", "auto"), "`--local` scores in one process"),
     (("--config", "none.toml"), "no such file: none.toml"),

@@ -197,6 +197,9 @@ def test_counts_may_be_zero_or_huge(write):
     found = compare_preferences([path]).rows
     counted = [(r.system_a, r.system_b, r.wins_a, r.wins_b, r.ties) for r in found]
     assert counted == [("x", "y", 0, 5, 1), ("x", "z", 0, 0, 0), ("y", "z", 0, rows[2][2], 10**12)]
+    nameless = write([dict(zip(COUNTED, ("", "b", 30, 4, 5), strict=True))], "nameless.jsonl")
+    (row,) = compare_preferences([nameless]).rows
+    assert (row.system_a, row.wins_a, row.wins_b, row.ties) == ("", 30, 4, 5)
 
 
 def test_wrong_requests_are_one_line(write, capsys):

@@ -1,5 +1,6 @@
 """`score_corpus`: checks first, resumes what is missing, counts what came of it."""
 
+import gc
 import json
 import math
 import os
@@ -15,7 +16,7 @@ import pytest
 import pipelines.score as MODULE
 import sms.scoring
 from cluster import run_local
-from cluster.manifest import read_manifest
+from cluster.manifest import Manifest, read_manifest
 from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
@@ -182,6 +183,21 @@ def test_run_json_that_takes_long_to_write_is_seldom_written(corpus, out, monkey
     monkeypatch.setattr(MODULE, "write_manifest", slow)
     score(corpus, out)
     assert len(written) == 1  # before the first shard; the last time is when the run is closed
+
+
+def test_what_an_earlier_run_told_is_not_kept_in_memory(corpus, out):
+    score(corpus, out)
+    next(out.glob("scores/part-000003-*")).unlink()
+    told = []
+
+    def look(progress):
+        if progress.n_rows:
+            manifests = [one for one in gc.get_objects() if type(one) is Manifest]
+            ours = [one for one in manifests if str(corpus) in (file.path for file in one.inputs)]
+            told.append([len(one.result.get("shards", ())) for one in ours])
+
+    assert score(corpus, out, on_progress=look).n_new_shards == 1
+    assert [[0]] * len(told) == told != []
 
 
 def test_error_that_ends_a_run_is_told_even_if_run_json_cannot_be_written(corpus, out, monkeypatch):
@@ -429,18 +445,24 @@ def test_damaged_and_edited_files_of_a_run_are_named(corpus, out):
 
 def test_folder_of_something_else_refused(corpus, out):
     out.mkdir()
-    (out / "thesis.tex").touch()
+    partial = "progress.json.0a1b.partial"  # which a driver was writing that was killed
+    for name in ("thesis.tex", partial):
+        (out / name).touch()
     for fresh in (False, True):
         with pytest.raises(ValueError, match=r"not from an assay run \(thesis\.tex\)"):
             score(corpus, out, fresh=fresh)
-    assert files_of(out) == {"thesis.tex"}
+    assert files_of(out) == {"thesis.tex", partial}
+    (out / "thesis.tex").unlink()
+    assert score(corpus, out).n_rows == 10
 
 
 def test_output_inside_the_corpus_refused(corpus, out):
+    said = "`--out` must not lie inside the corpus"
+    with pytest.raises(ValueError, match=said):
+        score(corpus.parent, out)  # which is not there yet
     score(corpus, out)
-    for inside in (corpus.parent, f"{corpus.parent}/**/*.parquet"):
-        with pytest.raises(ValueError, match="`--out` must not lie inside the corpus"):
-            score(inside, out)
+    with pytest.raises(ValueError, match=said):
+        score(f"{corpus.parent}/**/*.parquet", out)
 
 
 @pytest.mark.parametrize(

@@ -214,10 +214,11 @@ def pairs():
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("reffree.fitting.KINDS_OF_HEAD", TABLE)
-        yield fit_scorer(made, config)[0], made
+        return fit_scorer(made, config)[0], made
 
 
-def test_heads_learn_their_kinds(pairs):
+def test_heads_learn_their_kinds(pairs, monkeypatch):
+    monkeypatch.setattr("reffree.fitting.KINDS_OF_HEAD", TABLE)
     scorer, made = pairs
     groups = [made[k : k + 3] for k in range(0, len(made), 3)]
     found = judge_heads(groups, scorer)
