@@ -169,7 +169,8 @@ def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
     """Read numbers of candidates; those of the raters of one pool are averaged."""
     files = find_scores(path).files
     where = keyed.place(files)
-    frame, without_key = keyed.with_key(keyed.collect(keyed.scan_files(files, {}), where), where)
+    whole = keyed.collect(keyed.scan_files(files, {}), where)
+    frame, without_key = keyed.with_key(whole, where, may_be_empty=True)
     notes += without_key
     by = [*KEYS]
     if RATER in frame.columns:

@@ -224,10 +224,18 @@ def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str
     >>> laid_out(["metric"], [(["sms"], "fluency", "0.258")]).to_dicts()
     [{'metric': 'sms', 'fluency': '0.258'}]
     """
-    schema = [(name, pl.String) for name in (*index, "\0column", "\0text")]
-    frame = pl.DataFrame([(*row, *rest) for row, *rest in cells], schema, orient="row")
-    laid = frame.pivot("\0column", index=index, values="\0text", aggregate_function="last")
-    return laid.fill_null("")
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for row, column, text in cells:
+        rows.setdefault(tuple(row), {})[column] = text
+        columns[column] = None
+    return pl.DataFrame(
+        [
+            dict(zip(index, row, strict=True)) | {name: texts.get(name, "") for name in columns}
+            for row, texts in rows.items()
+        ],
+        schema=[(name, pl.String) for name in (*index, *columns)],
+    )
 
 
 def undefined_notes(frame: pl.DataFrame) -> tuple[str, ...]:

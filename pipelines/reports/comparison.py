@@ -19,7 +19,6 @@ from pipelines.reports.numbers import (
     range_text,
     span,
 )
-from pipelines.reports.pages import render_page
 from pipelines.reports.tables import MAX_ROWS, PaperTable, Sheet, frame_of, to_markdown
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
@@ -194,6 +193,8 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
 def render_comparison(result: ScoreComparison) -> str:
     """Render the page as one file."""
     sheet = comparison_sheet(result)
+    from pipelines.reports.pages import render_page  # brings jinja2, which `compare` may not need
+
     return render_page(
         "compare.html",
         styles=["scores.css"],

@@ -110,10 +110,12 @@ def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
         return lazy.collect(engine="streaming")
 
 
-def with_key(frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[str]]:
+def with_key(
+    frame: pl.DataFrame, where: str, *, may_be_empty: bool = False
+) -> tuple[pl.DataFrame, list[str]]:
     """Leave out the rows without a key; a note says how many. Refuse a table of no others."""
     kept = frame.drop_nulls(KEYS)
-    if kept.is_empty():
+    if kept.is_empty() and not may_be_empty:
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
     if kept.height == frame.height:
         return kept, []
@@ -207,7 +209,8 @@ def files_of(path: str) -> list[InputFile]:
 
 def place(files: Sequence[InputFile]) -> str:
     """Name files in a message."""
-    return files[0].path if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more files"
+    others = f" and {counted(len(files) - 1, 'more file')}" if len(files) > 1 else ""
+    return f"{files[0].path}{others}"
 
 
 def names_of_paths(paths: Sequence[str]) -> list[str]:

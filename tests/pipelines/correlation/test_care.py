@@ -95,6 +95,18 @@ def test_what_was_not_tested_is_not_called_told_apart(bench, monkeypatch):
     assert bench.table(is_tied=True, coefficient="kendall_b")["metric"].to_list() == ["good"]
 
 
+def test_few_systems_have_no_interval(bench):
+    """Two systems correlate at 1 or -1: their interval was [1, 1], or none, as the seed had it."""
+    rows = bench.rows.filter(pl.col("system_id") < "s3")
+    options = ("--levels", "system,summary", "--coefficients", "spearman")
+    _, out, _ = bench.correlate(*options, ratings=bench.ratings(rows.select(*KEYS, "overall")))
+    good = bench.table(metric="good", coefficient="spearman").sort("level", descending=True)
+    assert good["low"].is_not_null().to_list() == [False, True]
+    assert "overall, system level: needs at least 4 systems, got 3" in out
+    differences = bench.table("differences", level="system")
+    assert differences["low"].null_count() == len(differences)
+
+
 def test_few_resamples_can_still_tell_metrics_apart(bench):
     """Ten swaps have no p-value below 1/11: every metric came out as tied."""
     rows = bench.rows.with_columns(good=pl.col("overall"), poor=-pl.col("overall"))

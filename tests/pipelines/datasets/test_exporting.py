@@ -55,6 +55,11 @@ def test_corpus_and_scores_by_hand(export):
     }
 
 
+def test_corpus_alone_has_no_file_of_metrics(export):
+    _, lines, _ = export({"document_id": ["d"], "system_id": ["x"], "candidate": ["A."]})
+    assert [*lines] == ["summaries"]
+
+
 def test_numbers_keep_the_order_of_the_first_input(export):
     keys = {"document_id": [f"d{i}" for i in range(9)], "system_id": ["x"] * 9}
     backwards = keys | {"document_id": keys["document_id"][::-1]}

@@ -20,6 +20,7 @@ from pipelines.papers.table import (
     variant_of,
 )
 
+PEERS = ("rouge1_f", "rougeL_f", "bertscore_f", "qaeval_f1")
 PAPERS = ("clark2019", "sun2019", "bao2020")
 
 
@@ -310,3 +311,29 @@ def test_correlations_over_all_summaries_match_scipy(study, table, of):
     only = shown("bao2020-table7", *study, systems=people)
     assert only.frame["value"].null_count() == len(only.frame)
     assert only.notes[0].startswith("Written by people, and left out of the machine-made: ref")
+
+
+# On real data
+
+
+@pytest.mark.data
+def test_tables_on_summeval_match_nlpstats(data_dir, tmp_path):
+    path = data_dir.parent / "oracles" / "summeval_correlations.json"
+    if not path.is_file():
+        pytest.skip(f"no published values at {path}")
+    published = json.loads(path.read_text(encoding="utf-8"))["values"]
+    results = reproduce(
+        ["clark2019-table2", "sun2019-table1", "bao2020-table7", "bao2020-table8"],
+        scores=data_dir / "summeval_peer_scores.parquet",
+        ratings=data_dir / "summeval_ratings.parquet",
+        raters="expert-*",
+        metrics=PEERS,
+    )
+    for result, n_kinds in zip(results, (3, 2, 1, 1), strict=True):
+        frame = result.figures[0].frame
+        assert len(frame) == 4 * len(PEERS) * n_kinds
+        assert set(frame["n_cells"]) == {1600}
+        for row in frame.iter_rows(named=True):
+            of_metric = published[row["aspect"]][row["metric"]]
+            expected = of_metric[row["level"]][row["coefficient"]]
+            assert row["value"] == pytest.approx(expected, abs=1e-6)
