@@ -16,8 +16,9 @@ from cluster.manifest import Manifest
 from cluster.parts import PLACE, STATUS
 from cluster.reading import COPIES_FOLDER, column_names, parquet_copy, read_files
 from cluster.schema import IDS, Wanted, canonical_table, resolve_columns
-from cluster.store import check_no_links, is_inside, is_url
+from cluster.store import check_no_links, is_inside
 from cluster.worker import one_line
+from sms.urls import is_url
 
 
 def find_inputs(

@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from cluster import store
 from sms.naming import cache_folder
+from sms.urls import is_url
 
 _BLOCK_BYTES = 8 << 20
 _KEY_LENGTH = 32
@@ -35,7 +36,7 @@ def fetch(path: str) -> str:
     Raises `ValueError` if the URL holds a secret, or there is nothing; `OSError` if the store
     cannot be reached, there is no room for the copy, or the files change while they are copied.
     """
-    if not store.is_url(path) or path.partition("://")[0].lower() not in store.SCHEMES:
+    if not is_url(path) or path.partition("://")[0].lower() not in store.SCHEMES:
         return path
     store.check_location(path)
     filesystem, inner = store.filesystem_for(path)

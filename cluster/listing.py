@@ -21,7 +21,8 @@ from fnmatch import fnmatchcase
 
 import pyarrow.fs as pafs
 
-from cluster.store import absolute, filesystem_for, is_url, naming, url_like
+from cluster.store import absolute, filesystem_for, naming, url_like
+from sms.urls import is_url
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,9 @@ from filelock import FileLock, Timeout
 from cluster.manifest import PROGRESS_FILE
 from cluster.progress import Pace, Progress
 from cluster.seals import read_sealed_json, sealed_json
-from cluster.store import check_no_links, delete_file, is_url, join, read_whole, write_whole
+from cluster.store import check_no_links, delete_file, join, read_whole, write_whole
 from cluster.worker import node_name
+from sms.urls import is_url
 
 LOCK_FILE = ".lock"
 BEAT_EVERY_S = 5.0

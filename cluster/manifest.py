@@ -22,8 +22,9 @@ from cluster.parts import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
 from cluster.reading import COPIES_FOLDER
 from cluster.seals import read_sealed_json, sealed_json
 from cluster.shards import Shard
-from cluster.store import delete_file, is_url, join, list_names, write_whole
+from cluster.store import delete_file, join, list_names, write_whole
 from sms.signature import without_content
+from sms.urls import is_url
 
 RUN_FILE = "run.json"
 SUCCESS_FILE = "_SUCCESS"

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 from cluster import store
 from cluster.inputs import FORMATS
 from sms.naming import AnyPath
+from sms.urls import is_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class Output:
 
     def _check_place(self, folder: str, rule: str) -> None:
         """Check that a local folder can be made or written to; a store is not asked."""
-        if store.is_url(self.path):
+        if is_url(self.path):
             return
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
@@ -170,7 +171,7 @@ class Output:
     def _work_folder(self) -> Iterator[Path]:
         """Make a folder to write in: beside a local output, which may be too large to copy."""
         place, prefix = None, "assay-"
-        if not store.is_url(self.path):
+        if not is_url(self.path):
             place, prefix = os.path.dirname(self.path), f".{self.name}."
             os.makedirs(place, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as work:

@@ -35,8 +35,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cluster import node_check
 from cluster.node_check import NodeFacts, node_facts, package_folder
-from cluster.store import is_url, write_whole
+from cluster.store import write_whole
 from sms.processors import n_processors
+from sms.urls import is_url
 
 PACKAGES = ("sms", "reffree", "cluster", "pipelines")
 """What a node needs of ours to score."""

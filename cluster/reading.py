@@ -25,8 +25,9 @@ from cluster.inputs import InputFile, format_of, is_unchanged, read_outline
 from cluster.lines import text_columns, text_tables
 from cluster.schema import UNREADABLE, canonical_table, resolve_columns, with_ids
 from cluster.schema import Wanted as Wanted  # what the callers of `read_files` ask with
-from cluster.store import check_no_links, is_url, join, list_names, move_whole, open_input
+from cluster.store import check_no_links, join, list_names, move_whole, open_input
 from sms.naming import AnyPath
+from sms.urls import is_url
 
 if TYPE_CHECKING:
     from cluster.shards import Piece, Shard

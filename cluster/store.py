@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from sms.naming import AnyPath
-from sms.urls import check_no_secrets, redacted
-from sms.urls import is_url as is_url
+from sms.urls import check_no_secrets, is_url, redacted
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs")
 """What a URL may begin with."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import polars as pl
 
 from cluster.output import Output
-from cluster.store import is_url
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
 from pipelines.papers.bench import Bench, Need, Table, differences
 from pipelines.papers.printed import PAPERS, PrintedTable
@@ -25,6 +24,7 @@ from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, nearest, several
+from sms.urls import is_url
 
 TABLES: Mapping[str, Table] = {
     table.name: table

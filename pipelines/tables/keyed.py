@@ -20,9 +20,10 @@ from polars.io.plugins import register_io_source
 
 from cluster import InputFile, list_inputs
 from cluster.lines import csv_separator
-from cluster.store import is_url, open_input
+from cluster.store import open_input
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
+from sms.urls import is_url
 from sms.words import is_panic
 
 KEYS = ("document_id", "system_id")
