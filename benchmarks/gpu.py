@@ -4,7 +4,8 @@ One run answers it in less than ten minutes: tokens/s by model, number format an
 `SentenceTransformer.encode`; summaries/s by metric; copies and kernels; the largest difference
 from fp32 on a CPU; two runs bit by bit; a memory error; likelihoods. Models but MiniLM have random
 weights of the published shape, which are as fast. `--smoke` runs the same code, small, without a
-GPU. It ends with a Markdown table and one line of JSON; a part that fails says why in its place.
+GPU. It prints a Markdown table as it goes and ends with one line of JSON; a part that fails says
+why in its place.
 """  # noqa: D400  (a question)
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import argparse
 import json
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,14 @@ import torch
 from stand_in import StandIn
 from timing import in_one_line, machine, print_json, say, short
 
-from cluster import Job, list_inputs, plan_shards, run_local
+from cluster import Job, Shard, Workers, list_inputs, plan_shards, run_local, run_processes
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
 from sms.cutting import TextReader
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
+from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, Segmenter
 
 METRICS = ("cosine", "sms", "s+wms")
@@ -51,6 +54,8 @@ class Size:
     n_rows: int
     n_compared: int
     """Sentences that are held against fp32 on a CPU."""
+    workers: tuple[int, ...]
+    """Numbers of workers that share the GPU."""
     limit_s: float = 480.0
     """No part is begun after that."""
     threads: int | None = None
@@ -63,9 +68,10 @@ SIZES = {
         models=("minilm", "mpnet", "bert-base"),
         precisions=("bf16", "fp16"),
         blocks=(16_384, 65_536, 262_144),
-        n_sentences=100_000,
-        n_rows=200_000,
+        n_sentences=30_000,
+        n_rows=60_000,
         n_compared=1_000,
+        workers=(4, 8, 16),
     ),
     "smoke": Size(
         device="cpu",
@@ -75,6 +81,7 @@ SIZES = {
         n_sentences=24,
         n_rows=12,
         n_compared=8,
+        workers=(2,),
         limit_s=float("inf"),
         threads=1,
     ),
@@ -404,10 +411,97 @@ def stand_in(bench: Bench) -> dict[str, float]:
     }
 
 
+def sharing(bench: Bench) -> list[dict[str, Any]]:
+    """Rows/s with one worker and its text processes, and with several workers on one GPU.
+
+    Workers have loaded their model before the clock starts.
+    """
+    corpus = bench.folder / "corpus.parquet"
+    inputs = list_inputs([corpus if corpus.exists() else write_rows(bench)])
+    n_threads = bench.size.threads or available_threads()
+    rows = []
+    for metrics in (("cosine",), METRICS):
+        make = partial(SummaryScorer, ScoringConfig(metrics=metrics), device=bench.size.device)
+        for n_workers in (0, *bench.size.workers):
+            job = Job(
+                out=str(bench.folder / f"share-{len(metrics)}-{n_workers}"),
+                fingerprint="0" * 12,
+                threads=max(n_threads // max(n_workers, 1), 1),
+                has_gpu=not n_workers,
+                batch_rows=4_096 if n_workers else 1_024,
+            )
+            n_shards = 5 * n_workers or 2
+            shards = plan_shards(inputs, max(bench.size.n_rows // n_shards, 1))
+            with Watched(bench.size.device) as watched:
+                seconds = shared_seconds(make, shards, job, n_workers)
+            row: dict[str, Any] = {"metrics": ",".join(metrics), "workers": n_workers}
+            row |= {"threads_of_each": job.threads, "text_processes": job.text_processes}
+            rows.append(row | {"rows_per_s": bench.size.n_rows / seconds} | watched.figures())
+    return rows
+
+
+def shared_seconds(
+    make: Callable[[int], SummaryScorer], shards: list[Shard], job: Job, n_workers: int
+) -> float:
+    """Time the shards with so many worker processes; with none, in this one."""
+    if not n_workers:
+        scorer = make(job.threads)
+        started = time.perf_counter()
+        reports = run_local(shards, lambda _: scorer, job)
+    else:
+        workers = Workers(make, n_workers, job.threads)
+        workers.description()
+        while not all(worker.is_ready for worker in workers.all):
+            late = next(worker for worker in workers.all if not worker.is_ready)
+            workers.take_ready(late, late.answer())
+        started = time.perf_counter()
+        reports = run_processes(shards, make, job, n_workers=n_workers, started=workers)
+    seconds = time.perf_counter() - started
+    failed = [report.error for report in reports if report.error]
+    if failed:
+        raise RuntimeError(failed[0])
+    return seconds
+
+
+class Watched:
+    """How busy a GPU was meanwhile, and how much of its memory was taken at most."""
+
+    def __init__(self, device: str) -> None:
+        self._is_gpu, self._is_over = device == "cuda", threading.Event()
+        self._busy: list[int] = []
+        self._used_gib = 0.0
+
+    def __enter__(self) -> Watched:
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while self._is_gpu and not self._is_over.wait(0.1):
+            self._busy.append(torch.cuda.utilization())
+            free, total = torch.cuda.mem_get_info()
+            self._used_gib = max(self._used_gib, (total - free) / 2**30)
+
+    def figures(self) -> dict[str, float]:
+        """Return the mean share of the time that a kernel ran while any did, and the memory."""
+        at_work = np.flatnonzero(self._busy)
+        if not at_work.size:
+            return {}
+        busy = np.mean(self._busy[at_work[0] : at_work[-1] + 1]) / 100
+        return {"busy_share": float(busy), "most_memory_gib": self._used_gib}
+
+
+NAMES = ("model", "precision", "metrics", "workers")
+"""What rows of a part are told apart by."""
 PARTS: dict[str, Callable[[Bench], Any]] = {
     "stand_in": stand_in,
     "encoding": encoding_rates,
     "files": file_to_file,
+    "sharing": sharing,
     "times": times_of_encoding,
     "difference": difference_from_cpu,
     "two_runs": two_runs,
@@ -417,18 +511,16 @@ PARTS: dict[str, Callable[[Bench], Any]] = {
 }
 
 
-def markdown(result: dict[str, Any]) -> list[str]:
-    """Return the lines of a table of all that was measured."""
-    lines = ["| what | figure |", "| --- | --- |"]
-    for part, found in result.items():
-        rows = found if isinstance(found, list) else [found]
-        for row in rows:
-            named = [str(row.pop(key)) for key in ("model", "precision", "metrics") if key in row]
-            for key, value in flat(row):
-                shown = value
-                if isinstance(value, float):
-                    shown = f"{value:.1e}" if 0 < abs(value) < 0.01 else short(value)
-                lines.append(f"| {' '.join([part, *named, key]).replace('_', ' ')} | {shown} |")
+def rows_of_table(part: str, found: Any) -> list[str]:
+    """Return the rows of the table for what a part has found."""
+    lines = []
+    for row in found if isinstance(found, list) else [found]:
+        named = [str(row[key]) for key in NAMES if key in row]
+        for key, value in flat({key: value for key, value in row.items() if key not in NAMES}):
+            shown = value
+            if isinstance(value, float):
+                shown = f"{value:.1e}" if 0 < abs(value) < 0.01 else short(value)
+            lines.append(f"| {' '.join([part, *named, key]).replace('_', ' ')} | {shown} |")
     return lines
 
 
@@ -453,11 +545,11 @@ def run_parts(size: Size, chosen: list[str]) -> dict[str, Any]:
             if elapsed > size.limit_s:
                 result[name] = {"left out": f"after {elapsed:.0f} s"}
                 continue
-            say(f"{elapsed:6.1f} s  {name}")
             try:
                 result[name] = PARTS[name](bench)
             except Exception as error:  # noqa: BLE001  (the others are still worth something)
                 result[name] = {"failed": f"{type(error).__name__}: {error}"}
+            say("\n".join(rows_of_table(name, result[name])))  # a run may be stopped
     return result
 
 
@@ -472,12 +564,12 @@ def main() -> None:
     if torch.cuda.is_available():
         facts["gpu"] = torch.cuda.get_device_name()
     say(in_one_line(facts))
+    say("\n| what | figure |\n| --- | --- |")
     started = time.perf_counter()
     result = run_parts(SIZES["smoke" if options.smoke else "gpu"], options.parts)
     result["run"] = {"seconds": time.perf_counter() - started}
-    line = {**json.loads(json.dumps(result, default=float)), "machine": facts}
-    say("\n" + "\n".join(markdown(result)) + "\n")
-    print_json(line)
+    say("\n".join(rows_of_table("run", result["run"])))
+    print_json({**json.loads(json.dumps(result, default=float)), "machine": facts})
 
 
 if __name__ == "__main__":

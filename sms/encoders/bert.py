@@ -59,7 +59,9 @@ class Pooling:
     ) -> np.ndarray:
         """Put windows together, by their tokens or by the largest values."""
         starts = np.flatnonzero(np.diff(windows.sentence, prepend=-1))
-        if self.mode == "max":
+        if starts.size == len(pooled):  # every sentence has one window
+            vectors = pooled
+        elif self.mode == "max":
             vectors = np.maximum.reduceat(pooled, starts, axis=0)
         else:
             of_sentence = np.add.reduceat(n_tokens, starts)[windows.sentence]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sms.compiled import kernel
 from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.vector_cache import Recent, SentenceVectors, VectorCache, key_of
@@ -218,12 +219,18 @@ class SentenceEncoder(ContextualEncoder):
         return np.empty((0, self.dimension), dtype=np.float32), vectors
 
 
+@kernel()
 def _means(points: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return the float64 mean of every row's vectors; zeros for a row without any."""
-    lengths = np.diff(offsets)
-    means = np.zeros((lengths.size, points.shape[1]))
-    filled = np.flatnonzero(lengths)
-    if filled.size:
-        means[filled] = np.add.reduceat(points, offsets[filled], axis=0, dtype=np.float64)
-        means[filled] /= lengths[filled, None]
+    """Return the float64 mean of every row's vectors; zeros for a row without any.
+
+    Compiled, because `np.add.reduceat` took five times as long as a GPU took for the vectors.
+    """
+    means = np.zeros((offsets.size - 1, points.shape[1]))
+    for row in range(offsets.size - 1):
+        mean = means[row]
+        for point in range(offsets[row], offsets[row + 1]):
+            for place in range(mean.size):
+                mean[place] += points[point, place]
+        if offsets[row + 1] > offsets[row]:
+            mean /= offsets[row + 1] - offsets[row]
     return means

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
-    "stand_in", "encoding", "files", "times", "difference", "two_runs", "memory", "likelihood",
+    "stand_in", "encoding", "files", "sharing", "times", "difference", "two_runs", "memory", "likelihood",
     "training", "run",
 }  # fmt: skip
 
