@@ -116,9 +116,44 @@ def test_wheel_works_with_the_libraries_that_are_installed(wheel, environment, t
     try_out(environment, tmp_path)
 
 
+LISTS_AND_POLARS = """
+import assay, polars
+
+rows = [{"candidate": "A cat sat.", "reference": "A cat sat down.", "source": "A cat sat."}]
+metrics = ["sms", "rougeL_f", "bleu", "chrf", "density", "reffree@news", "bertscore_f"]
+from_lists = assay.score(rows, metrics=metrics)
+from_polars = assay.score(polars.DataFrame(rows), metrics=metrics)
+assert from_polars.to_dicts() == from_lists, (from_polars, from_lists)
+assert all(from_lists[0][name] is not None for name in metrics), from_lists
+run = assay.score("quality_ladder.jsonl", out="scores2", metrics=["rouge1_f"])
+run.to_polars()
+"""
+WITHOUT = {
+    "import assay; assay.score('quality_ladder.jsonl', out='s3', metrics=['rouge1_f']).to_pandas()":
+        "pip install pandas",
+    "import assay; assay.score('quality_ladder.jsonl', out='s4', metrics=['rouge1_f'], "
+    "language='zh')": "pip install 'assay[zh]'",
+    "import assay; assay.score('quality_ladder.jsonl', out='s5', metrics=['rouge1_f'], "
+    "language='ja')": "pip install 'assay[ja]'",
+    "import assay; assay.score('quality_ladder.jsonl', out='s6', metrics=['cosine'], "
+    "encoders='use:model')": "pip install 'assay[tfhub]'",
+}  # fmt: skip
+"""What needs a package that only an extra or nobody brings, and what its one line says."""
+
+
 @pytest.mark.slow
 @pytest.mark.installs
 def test_wheel_installs_into_an_empty_environment(wheel, environment, tmp_path):
     pinned = ["-c", ROOT / "constraints.txt"]
-    run(environment / "bin" / "python", "-m", "pip", "install", *pinned, wheel)
+    python = environment / "bin" / "python"
+    run(python, "-m", "pip", "install", *pinned, wheel)
     try_out(environment, tmp_path)
+    judge = ["judge", "quality_ladder.jsonl", "--ratings", "written_quality.csv"]
+    assert "Use " in run(environment / "bin" / "assay", *judge, cwd=tmp_path)
+    run(python, "-c", LISTS_AND_POLARS, cwd=tmp_path)
+    for program, remedy in WITHOUT.items():
+        done = subprocess.run(
+            [python, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode, program
+        assert remedy in done.stderr.splitlines()[-1], done.stderr

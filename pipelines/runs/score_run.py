@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,7 +102,9 @@ class ScoreRun:
         return pl.DataFrame(self.to_arrow())
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read the scores, as `to_arrow`."""
+        """Read the scores, as `to_arrow`; raises `ImportError` where pandas is not installed."""
+        if find_spec("pandas") is None:
+            raise ImportError("`to_pandas` needs pandas; pip install pandas, or use `to_polars`")
         return self.to_arrow().to_pandas()
 
     @property

@@ -137,8 +137,9 @@ def test_index_of_pandas_and_signatures_come_along():
     assert json.loads(arrow.schema.metadata[b"assay.signatures"]) == signatures
 
 
+@pytest.mark.extra
 def test_hugging_face_data_set():
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="needs datasets; pip install datasets")
     data = datasets.Dataset.from_list(ROWS)
     found = assay.score(data, metrics=METRICS, **COLUMNS)
     assert isinstance(found, datasets.Dataset)

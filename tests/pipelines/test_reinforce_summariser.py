@@ -180,9 +180,10 @@ def test_foreign_folder_rejected(reinforce, capsys, tmp_path):
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
 def test_two_workers_learn_what_one_learns(reinforce):
-    pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
+    pytest.importorskip("tensorboardX", reason="needs Ray Train; pip install 'assay[train]'")
     _, one = reinforce("--batch-size", 6, out="one")
     status, two = reinforce("--batch-size", 6, "--workers", 2, out="two")
     assert status == 0

@@ -20,10 +20,11 @@ from tests.pipelines.test_train_scorer import rows_of, weights_of
 from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert
 
-pytest.importorskip("pandas", reason="needs Ray Train; pip install 'assay[train]'")
+pytest.importorskip("tensorboardX", reason="needs Ray Train; pip install 'assay[train]'")
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
+    pytest.mark.extra,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),  # of Ray, by Ray
 ]
 

@@ -21,6 +21,7 @@ CHAT_TEMPLATE = (
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.extra,
     # TRL, transformers and torch warn about each other.
     pytest.mark.filterwarnings("default"),
     pytest.mark.skipif(

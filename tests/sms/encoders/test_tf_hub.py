@@ -20,6 +20,8 @@ from sms.encoders.registry import load_encoder
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.sms.encoders.conftest import as_they_are, word_vectors
 
+pytestmark = pytest.mark.extra
+
 ATOL = 2e-6
 """Of vectors of norm 1, and values within (-1, 1)."""
 NEIGHBOUR_ATOL = 1e-6
