@@ -19,8 +19,7 @@ from scipy.spatial.distance import cdist
 from timing import begin, finish, interleave, say
 
 from sms.ragged import Ragged
-from sms.transport import Clouds, mover_costs
-from sms.transport_kernels import WORDS
+from sms.transport import WORDS, Clouds, mover_costs
 
 DIMENSION = 300
 N_POINTS = 10_000

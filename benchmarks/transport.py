@@ -3,9 +3,8 @@
 On one thread. Problems are pairs of 300-dimensional Gaussian points with about 40 % of the points
 shared and integer weights from 1 to 3. All contenders get the same problems:
 
-- from cost matrices: `exact_transport_batch` in one call, with counts as weights ("matrices") and
-  with the floats that the peers get ("floats"); `ot.emd2`, and the C++ solver under it (`emd_c`),
-  in a loop; pyemd in a loop, on the union of the points, as it needs;
+- from cost matrices: the simplex in one call ("matrices"); `ot.emd2`, and the C++ solver under it
+  (`emd_c`), in a loop; pyemd in a loop, on the union of the points, as it needs;
 - from vectors: `mover_costs` in one call; `cdist` and `ot.emd2` in a loop; gensim's
   `wmdistance` in a loop, on texts that repeat a word by its weight.
 """  # noqa: D400  (a question)
@@ -30,9 +29,10 @@ from ot.lp._network_simplex import emd_c
 from scipy.spatial.distance import cdist
 from timing import Rounds, begin, finish, interleave, say, short
 
-from sms.ragged import Ragged
-from sms.transport import Clouds, exact_transport_batch, mover_costs
-from sms.transport_kernels import WORDS
+from sms.ragged import Ragged, offsets_of
+from sms.transport import WORDS, Clouds, mover_costs
+from sms.transport.simplex import Problems as Matrices
+from sms.transport.simplex import solve
 
 try:
     from gensim.models import KeyedVectors
@@ -136,6 +136,21 @@ class Problems:
         return np.concatenate(found)
 
     @cached_property
+    def as_matrices(self) -> Matrices:
+        """The problems as the simplex takes them."""
+        a, b = self.counts
+        return Matrices(
+            costs=self.matrices,
+            first_cost=offsets_of(a.lengths * b.lengths)[:-1],
+            row_stride=b.lengths,
+            n_rows=a.lengths,
+            n_columns=b.lengths,
+            masses=np.concatenate([a.values, b.values]),
+            first_supply=a.offsets[:-1],
+            first_demand=a.values.size + b.offsets[:-1],
+        )
+
+    @cached_property
     def peer_matrices(self) -> list[np.ndarray]:
         """The peers' cost matrices, C-contiguous as both want them."""
         return [cdist(x, y) for x, y in self.vectors]
@@ -184,13 +199,7 @@ def make_problems(
 
 
 def from_matrices(problems: Problems) -> np.ndarray:
-    a, b = problems.counts
-    return exact_transport_batch(a, b, problems.matrices, threads=1) / problems.totals
-
-
-def from_matrices_and_floats(problems: Problems) -> np.ndarray:
-    a, b = problems.weights
-    return exact_transport_batch(a, b, problems.matrices, threads=1)
+    return solve(problems.as_matrices).costs / problems.totals
 
 
 def from_vectors(problems: Problems) -> np.ndarray:
@@ -238,11 +247,7 @@ def measure(n: int, m: int, n_rounds: int, n_points: int, seed: int) -> tuple[Ro
     n_problems = int(np.clip(CELLS_PER_ROUND // (n * m), fewest, MOST))
     n_points = max(n_points, n + m)
     problems = make_problems(n, m, n_problems, n_points, np.random.default_rng(seed))
-    ours = {
-        "matrices": from_matrices,
-        "floats": from_matrices_and_floats,
-        "vectors": from_vectors,
-    }
+    ours = {"matrices": from_matrices, "vectors": from_vectors}
     peers = {"emd2": emd2, "emd_c": emd_c_directly, "cdist + emd2": cdist_and_emd2}
     tolerance = dict.fromkeys(peers, EXACT_RTOL)
     if KeyedVectors is not None:
@@ -252,8 +257,7 @@ def measure(n: int, m: int, n_rounds: int, n_points: int, seed: int) -> tuple[Ro
         peers["pyemd"] = pyemd
         tolerance["pyemd"] = 1e-5  # it rounds distances to integers
     costs = from_matrices(problems)
-    for work in (from_matrices_and_floats, from_vectors):
-        np.testing.assert_allclose(work(problems), costs, rtol=EXACT_RTOL)
+    np.testing.assert_allclose(from_vectors(problems), costs, rtol=EXACT_RTOL)
     for name, peer in peers.items():
         np.testing.assert_allclose(
             peer(problems), costs[: problems.n_peer], rtol=tolerance[name], err_msg=name
@@ -271,7 +275,6 @@ def row_of(size: str, rounds: Rounds) -> dict[str, object]:
         "vs_emd2": rounds.times_faster("matrices", "emd2").median,
         "vs_emd_c": rounds.times_faster("matrices", "emd_c").median,
         "packed_vs_cdist_emd2": rounds.times_faster("vectors", "cdist + emd2").median,
-        "vs_emd_c_float_weights": rounds.times_faster("floats", "emd_c").median,
     }
     if "pyemd" in rounds.seconds:
         row["vs_pyemd"] = rounds.times_faster("matrices", "pyemd").median

@@ -133,6 +133,8 @@ class _Run:
             **{name: getattr(settings, name) for name in same},
         )
         self.machines = Machines.of(settings, is_neural=self.is_neural)
+        if self.machines.is_local:
+            self.config.compile_aside()
         if self.config.precision == "auto" and self.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         self.fields = self.config.columns

@@ -14,14 +14,11 @@ if TYPE_CHECKING:
     from sms.explaining import explain
     from sms.scorers import SentenceMover
     from sms.scoring import SummaryScorer, score_texts
-    from sms.transport import exact_transport, exact_transport_batch
 
 __all__ = [
     "ScoringConfig",
     "SentenceMover",
     "SummaryScorer",
-    "exact_transport",
-    "exact_transport_batch",
     "explain",
     "score_texts",
 ]
@@ -31,8 +28,6 @@ _HOMES = {
     "ScoringConfig": "sms.config",
     "SummaryScorer": "sms.scoring",
     "score_texts": "sms.scoring",
-    "exact_transport": "sms.transport",
-    "exact_transport_batch": "sms.transport",
     "explain": "sms.explaining",
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +23,8 @@ import numba
 
 from sms.processors import n_processors
 
+_LONGEST_COMPILE_S = 120.0
+"""After that a process that compiles is given up."""
 SUMS = {"reassoc", "contract", "nsz"}
 """Licence to reorder sums, so that they are vectorised; NaN and infinity keep their meaning."""
 
@@ -52,11 +55,12 @@ def cache_folder() -> Path:
     """Return the folder of the compiled code of exactly these sources.
 
     Machine code contains the kernels it calls, which may live in other files: the folder's name is
-    a hash of all of them. `NUMBA_CACHE_DIR` names another place for it.
+    a hash of all files with kernels. `NUMBA_CACHE_DIR` names another place for it.
     """
     sources = hashlib.blake2b(digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        sources.update(source.read_bytes())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        if b"@kernel(" in (content := source.read_bytes()):
+            sources.update(content)
     name = f"kernels-{sources.hexdigest()}"
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR) / name
@@ -71,9 +75,49 @@ def cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="sms-kernels-")) / name
 
 
-def is_compiled() -> bool:
-    """Say whether any process has compiled something of these sources before."""
-    return next(cache_folder().rglob("*.nbi"), None) is not None
+def is_compiled(name: str = "") -> bool:
+    """Say whether any process has compiled this kernel, or any, of these sources before."""
+    pattern = f"*.{name}-*.nbi" if name else "*.nbi"
+    return next(cache_folder().rglob(pattern), None) is not None
+
+
+_compiling: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that compile for this one, by the function they call."""
+
+
+def compile_aside(function: str, kernel_name: str) -> None:
+    """Have another process compile a kernel meanwhile, if nobody has compiled it before.
+
+    `function` is called there, as `package.module:name`, and compiles the kernel by calling it. A
+    process with one thread, such as a worker, has no processor to spare and does nothing.
+    """
+    if function in _compiling or available_threads() < 2 or is_compiled(kernel_name):
+        return
+    module, name = function.split(":")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "NUMBA_CACHE_DIR": str(cache_folder().parent),
+    }
+    with suppress(OSError):  # then this process compiles it itself
+        _compiling[function] = subprocess.Popen(
+            [sys.executable, "-c", f"from {module} import {name}; {name}()"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def wait_for_compiler(function: str) -> None:
+    """Wait for the process that compiles for this one, if there is one."""
+    process = _compiling.get(function)
+    if process is None or process.returncode is not None:
+        return
+    try:
+        process.wait(_LONGEST_COMPILE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def available_threads() -> int:

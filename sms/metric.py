@@ -318,6 +318,9 @@ class Metric:
         """Return lowest and highest value; as `bounds`, unless its model's settings decide."""
         return self.bounds
 
+    def compile_aside(self) -> None:
+        """Have another process compile what takes seconds, while models are loaded here."""
+
     def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own; requests of equal paths and settings share it."""
         return None

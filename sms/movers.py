@@ -9,10 +9,9 @@ import numpy as np
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
-from sms.ragged import Ragged
+from sms.ragged import Ragged, offsets_of, ranges
 from sms.signature import encoder_part
-from sms.transport import MAX_CELLS, Clouds, mover_costs
-from sms.transport_kernels import JOINT, SENTENCES, WORDS, fill_clouds
+from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, Clouds, mover_costs, simplex
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric, in the order of the solver's columns."""
@@ -70,30 +69,38 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         if words
         else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
     )
-    size = bags.values.size + text_sentences.values.size
-    members, weights = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    splits = np.empty(len(bags), dtype=np.int64)
-    ends = np.empty(len(bags), dtype=np.int64)
-    fill_clouds(
-        bags.values,
-        bags.offsets,
-        text_sentences.values,
-        text_sentences.offsets,
-        encoded.weights,
-        members,
-        weights,
-        splits,
-        ends,
-    )
-    offsets = np.concatenate([[0], ends])
-    size = int(offsets[-1])
+    of_words = _distinct(bags, np.ones(bags.values.size, dtype=np.int64))
+    of_sentences = _distinct(text_sentences, encoded.weights[text_sentences.values])
+    n_words = of_words[0].lengths
+    offsets = offsets_of(n_words + of_sentences[0].lengths)
+    splits = offsets[:-1] + n_words
+    members, weights = np.empty((2, offsets[-1]), dtype=np.int64)
+    for (points, counts), first in ((of_words, offsets[:-1]), (of_sentences, splits)):
+        places = ranges(first, points.lengths)
+        members[places], weights[places] = points.values, counts
     return Clouds(
         encoded.word_points,
         encoded.sentence_points,
-        Ragged(members[:size], offsets),
-        Ragged(weights[:size], offsets),
+        Ragged(members, offsets),
+        Ragged(weights, offsets),
         splits,
     )
+
+
+def _distinct(rows: Ragged, weights: np.ndarray) -> tuple[Ragged, np.ndarray]:
+    """Sort the values of each row and join equal ones, whose weights are added up.
+
+    Those of weight 0 are left out.
+    """
+    n_values = int(rows.values.max(initial=0)) + 1
+    keys = rows.owners * n_values + rows.values
+    order = np.argsort(keys, kind="stable")
+    keys, weights = keys[order], weights[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    totals = np.add.reduceat(weights, first) if first.size else weights
+    first, totals = first[totals > 0], totals[totals > 0]
+    owners, values = np.divmod(keys[first], n_values)
+    return Ragged.from_lengths(values, np.bincount(owners, minlength=len(rows))), totals
 
 
 class Mover(Metric):
@@ -108,6 +115,10 @@ class Mover(Metric):
                     "whole texts; leave out `unit=text`"
                 )
         super().check(request, specs)
+
+    def compile_aside(self) -> None:
+        """Have the solver compiled."""
+        simplex.compile_aside()
 
     def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
         """Name the encoder and the problem."""

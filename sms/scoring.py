@@ -60,6 +60,7 @@ class SummaryScorer:
     ) -> None:
         self.config = config
         self.threads = threads or available_threads()
+        config.compile_aside()
         self._reader = TextReader(config, {})
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",

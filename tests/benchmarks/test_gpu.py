@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
-    "stand_in", "encoding", "files", "sharing", "times", "difference", "two_runs", "memory", "likelihood",
-    "training", "run",
+    "stand_in", "encoding", "files", "sharing", "times", "difference", "two_runs", "memory",
+    "likelihood", "training", "run",
 }  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -52,13 +55,50 @@ def test_named_cache_folder_kept(nowhere_to_write, monkeypatch):
     assert not list(nowhere_to_write.glob("sms-kernels-*"))
 
 
-def test_cache_folder_changes_with_any_source(nowhere_to_write, monkeypatch):
+def test_cache_folder_changes_with_any_source_of_kernels(nowhere_to_write, monkeypatch):
     monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
-    (nowhere_to_write / "sms").mkdir()
-    (nowhere_to_write / "sms" / "simplex.py").write_text("one")
+    kernels = nowhere_to_write / "sms" / "transport" / "simplex.py"
+    kernels.parent.mkdir(parents=True)
+    kernels.write_text("@kernel()\ndef one(): ...")
     before = choose_cache_folder()
-    (nowhere_to_write / "sms" / "simplex.py").write_text("two")
+    (kernels.parent / "names.py").write_text("nothing that is compiled")
+    assert choose_cache_folder() == before
+    kernels.write_text("@kernel()\ndef two(): ...")
     assert choose_cache_folder() != before
+
+
+@pytest.mark.slow
+def test_another_process_compiles_meanwhile(tmp_path):
+    """What it has compiled is loaded, and a process that fails costs time but no result."""
+    program = """
+import os, time
+from sms import compiled
+from sms.transport import simplex
+compiled.available_threads = lambda: 2
+if os.environ.get("FAILS"):
+    compiled.compile_aside("sms.transport.simplex:no_such_function", "solve_problems")
+else:
+    simplex.compile_aside()
+    process, = compiled._compiling.values()
+    assert process.wait() == 0
+    assert compiled.is_compiled("solve_problems")
+simplex.compile_here()
+print(sum(simplex.solve_problems.stats.cache_hits.values()))
+"""
+    for fails, n_loaded in (("", 1), ("yes", 0)):
+        environment = os.environ | {
+            "NUMBA_CACHE_DIR": str(tmp_path / f"cache{fails}"),
+            "FAILS": fails,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) == n_loaded
 
 
 @pytest.mark.parametrize("declared", ["3", "1", "", "0", "4,2", "many"])

@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from sms.compiled import SUMS, kernel
 
 SPARE_ROWS, SPARE_COLUMNS = 3, 2
 """How far whole blocks reach beyond the costs that are asked for."""
-_CACHE_LINE = 64
 _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
 
 
-@kernel()
-def padded_dimension(d):
+def padded_dimension(d: int) -> int:
     """Round a dimension up to whole vectors; the padding is zero."""
     return (d + 15) & ~15
 
 
-@intrinsic
-def _prefetch(typing_context, address):
-    """Have the processor bring the cache line at an address, without waiting for it."""
-
-    def generate(context, builder, signature, arguments):
-        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        prefetch = builder.module.declare_intrinsic(
-            "llvm.prefetch.p0", (), ir.FunctionType(ir.VoidType(), (pointer, i32, i32, i32))
-        )
-        reads, stays, is_data = (ir.Constant(i32, value) for value in (0, 3, 1))
-        place = builder.inttoptr(arguments[0], pointer)
-        builder.call(prefetch, (place, reads, stays, is_data))
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
-@kernel(inner=True, forceinline=True)
-def bring(points, row):
-    """Have the memory of one point brought near before `gather` needs it."""
-    first = points.ctypes.data + row * points.strides[0]
-    for address in range(first, first + points.shape[1] * points.itemsize, _CACHE_LINE):
-        _prefetch(address)
-
-
-@kernel(fastmath=SUMS)
+@kernel(inner=True, fastmath=SUMS)
 def gather(points, row, into, at):
     """Copy one point as float64 into row `at` of `into`, padded with zeros; return |point|^2."""
     d = points.shape[1]
@@ -127,7 +97,7 @@ def _dots_2x3(x, i, y, j, d, into):
     into[i + 1, j], into[i + 1, j + 1], into[i + 1, j + 2] = b0, b1, b2
 
 
-@kernel()
+@kernel(inner=True)
 def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
     """Fill `into[n0:n1, m0:m1]` with the Euclidean distances between rows of `x` and `y`.
 
@@ -147,15 +117,9 @@ def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
             if (m1 - m0) % 3 == 1:
                 _dots_4x1(x, i, y, m1 - 1, d, into)
     for i in range(n0, n1):
-        n_near = 0
         for j in range(m0, m1):
             norms = squares_x[i] + squares_y[j]
             square = norms - 2.0 * into[i, j]
-            n_near += square < _CANCELLATION * norms
-            into[i, j] = square
-        if n_near:
-            for j in range(m0, m1):
-                if into[i, j] < _CANCELLATION * (squares_x[i] + squares_y[j]):
-                    into[i, j] = _squared_distance(x, i, y, j, d)
-        for j in range(m0, m1):
-            into[i, j] = np.sqrt(into[i, j])
+            if square < _CANCELLATION * norms:
+                square = _squared_distance(x, i, y, j, d)
+            into[i, j] = np.sqrt(square)

@@ -7,9 +7,6 @@ says why. Loops run over contiguous integers, which the compiler makes vectors o
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from sms.compiled import kernel
 
@@ -19,75 +16,27 @@ _U = np.uint64
 _ONE = np.uint64(1)
 _KEY_MAX = np.int32(2**31 - 1)
 _EXHAUSTED = np.int32(-(2**30))
-_LANES = 8
-_LOW_HALF = np.int64(2**32 - 1)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True)
 def highest_bit(number):
     """Place of the highest bit of a positive number below 2**53, or of a power of two."""
     return ((np.float64(_I(number)).view(np.int64) >> 52) & 0x7FF) - 1023
 
 
-@intrinsic
-def _two_smallest(typing_context, keys, lessened, n_vectors):
-    """Return the two smallest of `keys - lessened`, the second one in the upper half.
+@kernel(inner=True)
+def _two_smallest(keys, i, lessened):
+    """Return the smallest of `keys[i] - lessened`, and the smallest of the others.
 
-    Both are addresses of int32, `n_vectors` times eight of each. The compiler makes no single pass
-    of a plain loop.
+    The smallest is the only one of its value, since keys hold their column.
     """
-
-    def generate(context, builder, signature, arguments):
-        i32, i64 = ir.IntType(32), ir.IntType(64)
-        vector = ir.VectorType(i32, _LANES)
-        pointer = vector.as_pointer()
-        module = builder.module
-        pairwise = ir.FunctionType(vector, (vector, vector))
-        smin = module.declare_intrinsic("llvm.smin.v8i32", (), pairwise)
-        smax = module.declare_intrinsic("llvm.smax.v8i32", (), pairwise)
-        least = module.declare_intrinsic(
-            "llvm.vector.reduce.smin.v8i32", (), ir.FunctionType(i32, (vector,))
-        )
-
-        def splat(value):
-            lanes = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), value, ir.Constant(i32, 0)
-            )
-            zeros = ir.Constant(ir.VectorType(i32, _LANES), [0] * _LANES)
-            return builder.shuffle_vector(lanes, ir.Constant(vector, ir.Undefined), zeros)
-
-        most = ir.Constant(vector, [int(_KEY_MAX)] * _LANES)
-        first_block = builder.basic_block
-        loop = builder.append_basic_block("two_smallest")
-        done = builder.append_basic_block("two_smallest.done")
-        one = builder.inttoptr(arguments[0], pointer)
-        other = builder.inttoptr(arguments[1], pointer)
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k, lowest, second = builder.phi(i64), builder.phi(vector), builder.phi(vector)
-        key = builder.load(builder.gep(one, [k]), align=4)
-        less = builder.load(builder.gep(other, [k]), align=4)
-        value = builder.sub(key, less)
-        next_second = builder.call(smin, (second, builder.call(smax, (lowest, value))))
-        next_lowest = builder.call(smin, (lowest, value))
-        next_k = builder.add(k, ir.Constant(i64, 1))
-        for phi, start, later in (
-            (k, ir.Constant(i64, 0), next_k),
-            (lowest, most, next_lowest),
-            (second, most, next_second),
-        ):
-            phi.add_incoming(start, first_block)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", next_k, arguments[2]), loop, done)
-        builder.position_at_end(done)
-        smallest = builder.call(least, (next_lowest,))
-        is_it = builder.icmp_signed("==", next_lowest, splat(smallest))
-        others = builder.select(is_it, most, next_lowest)
-        runner_up = builder.call(least, (builder.call(smin, (next_second, others)),))
-        upper = builder.shl(builder.sext(runner_up, i64), ir.Constant(i64, 32))
-        return builder.or_(upper, builder.zext(smallest, i64))
-
-    return types.int64(types.int64, types.int64, types.int64), generate
+    smallest = second = _KEY_MAX
+    for j in range(lessened.size):
+        smallest = min(smallest, np.int32(keys[i, j] - lessened[j]))
+    for j in range(lessened.size):
+        value = np.int32(keys[i, j] - lessened[j])
+        second = min(second, _KEY_MAX if value == smallest else value)
+    return smallest, second
 
 
 @kernel(inner=True)
@@ -113,8 +62,7 @@ def vogel_start(
     column_bits = highest_bit(mp - 1) + 1
     shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
     low = np.int32((1 << column_bits) - 1)
-    first_key, first_w = keys.ctypes.data, w.ctypes.data
-    row_bytes, n_vectors = 4 * mp, mp // _LANES
+    lessened = w[:mp]
 
     for j in range(mp):
         w[j] = _KEY_MAX
@@ -140,8 +88,7 @@ def vogel_start(
     for i in range(n, rows_padded):
         regret[i] = -2
     for i in range(n):
-        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
-        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
+        key, second = _two_smallest(keys, i, lessened)
         cheapest[i] = _U(key & low)
         bit = _ONE << _U(i & 63)
         users[_U(key & low), i >> 6] |= bit
@@ -170,8 +117,7 @@ def vogel_start(
                     i = highest_bit(bit) + (word << 6)
                     bits ^= bit
                     if regret[i] >= 0:
-                        both = _two_smallest(first_key + i * row_bytes, first_w, n_vectors)
-                        key, second = np.int32(both & _LOW_HALF), np.int32(both >> 32)
+                        key, second = _two_smallest(keys, i, lessened)
                         cheapest[i] = _U(key & low)
                         users[_U(key & low), word] |= bit
                         users[_U(second & low), word] |= bit
@@ -198,7 +144,7 @@ def vogel_start(
     parent[i] = _U(i)
 
 
-@kernel(inner=True, forceinline=True)
+@kernel(inner=True)
 def row_minimum_start(cost, n, m, order, parent, flow, a, b):
     """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns."""
     k = _U(0)

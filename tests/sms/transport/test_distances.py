@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from sms.ground_costs import SPARE_COLUMNS, SPARE_ROWS, cost_block, gather, padded_dimension
+from sms.compiled import kernel
+from sms.transport.distances import (
+    SPARE_COLUMNS,
+    SPARE_ROWS,
+    cost_block,
+    gather,
+    padded_dimension,
+)
 
 BLOCK_RTOL = 1e-14
 NEAR_RTOL = 1e-9
@@ -15,17 +22,23 @@ SIZES = [(1, 1), (1, 9), (9, 1), (2, 4), (3, 5), (7, 8), (8, 7), (33, 20)]
 DIMENSIONS = [1, 2, 15, 16, 17, 50, 300, 384]
 
 
+@kernel()
+def fill(x, y, packed_x, packed_y, squares_x, squares_y, into):
+    """Gather all points and fill in the block of their distances, as compiled code does."""
+    for row in range(len(x)):
+        squares_x[row] = gather(x, row, packed_x, row)
+    for row in range(len(y)):
+        squares_y[row] = gather(y, row, packed_y, row)
+    zero = np.int64(0)
+    cost_block(packed_x, zero, len(x), packed_y, zero, len(y), squares_x, squares_y, into)
+
+
 def block_of(x, y):
     """All costs between the rows of two matrices, by the compiled block."""
-    packed = []
-    for points in (x, y):
-        into = np.zeros((len(points) + SPARE_ROWS, padded_dimension(points.shape[1])))
-        squares = [gather(points, row, into, row) for row in range(len(points))]
-        packed.append((into, np.array(squares)))
-    (x, squares_x), (y, squares_y) = packed
-    n, m = squares_x.size, squares_y.size
+    n, m, d = len(x), len(y), padded_dimension(x.shape[1])
+    packed = [np.zeros((size + SPARE_ROWS, d)) for size in (n, m)]
     found = np.full((n + SPARE_ROWS, m + SPARE_COLUMNS), np.nan)
-    cost_block(x, 0, n, y, 0, m, squares_x, squares_y, found)
+    fill(x, y, *packed, np.empty(n), np.empty(m), found)
     return found[:n, :m]
 
 
