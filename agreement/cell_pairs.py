@@ -21,9 +21,8 @@ def resampled_kendall_of_cells(
     joint: Array,
     system_counts: Array,
     document_counts: Array,
-    coefficient: str,
 ) -> Array:
-    """Compute tau-b or tau-c over the `joint` cells, shape (n_resamples, n_metrics, n_aspects).
+    """Compute tau-b over the `joint` cells, shape (n_resamples, n_metrics, n_aspects).
 
     The weight of a pair of cells (i, d) and (j, e) is s_i s_j w_d w_e, so the sum runs over
     unordered pairs of systems times unordered pairs of documents, each standing for two pairs
@@ -38,8 +37,8 @@ def resampled_kendall_of_cells(
         rows = slice(start, start + chunk)
         systems, documents = rows_of(system_counts, rows), rows_of(document_counts, rows)
         cells = (systems[:, :, None] * documents[:, None, :])[:, joint]
-        x_norms, y_norms = (kendall_norms(each, cells, coefficient) for each in classes)
-        values = combine_all(products[rows], x_norms, y_norms, coefficient)
+        x_norms, y_norms = (kendall_norms(each, cells) for each in classes)
+        values = combine_all(products[rows], x_norms, y_norms)
         result[rows] = blank_nearly_constant(values, x, y, cells)
     return result
 

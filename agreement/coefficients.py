@@ -7,8 +7,7 @@ ten thousand resamples are the same arithmetic.
 All are inner products (Daniels 1944, "The relation between measures of correlation in
 the universe of sample permutations"): each variable becomes a vector (centred values, centred
 ranks, or signs of differences), once, and meets all others in one matrix product. What a product
-is divided by is the root of the two vectors' squared norms, NaN for a variable that is constant;
-for tau-c the smaller of two such numbers.
+is divided by is the root of the two vectors' squared norms, NaN for a variable that is constant.
 
 Where the values stay and only the weights change, as in a resample of systems inside a document,
 there are quicker ways: `all_pairs_of_fixed` and `kendall_norms`.
@@ -21,8 +20,7 @@ from scipy import stats
 
 from agreement.matrices import TIE_RTOL, require_choice
 
-COEFFICIENTS = ("pearson", "spearman", "kendall_b", "kendall_c")
-"""Names of the coefficients; tau-b and tau-c are told apart on purpose."""
+COEFFICIENTS = ("pearson", "spearman", "kendall_b")
 
 SORTING_BEATS_PAIRS = 200
 """Above so many values Kendall is counted in O(n log n), one row at a time."""
@@ -40,17 +38,16 @@ def rowwise(x: Array, y: Array, coefficient: str) -> Array:
     NaN where a side is constant (up to `TIE_RTOL`) or fewer than two pairs are left;
     `undefined_reason` says which. Ranks are taken among the pairs that are present, and only equal
     values are tied, as in other libraries. Kendall's tau-b is scaled by the pairs untied in either
-    variable (Kendall 1945); tau-c is `2 (C - D) / (n^2 (m - 1) / m)` with `m` the smaller number of
-    distinct values (Stuart 1953), which some shared tasks print under the name of tau.
+    variable (Kendall 1945).
     """
     require_choice("coefficient", coefficient, COEFFICIENTS)
     present = ~(np.isnan(x) | np.isnan(y))
     if coefficient.startswith("kendall") and x.shape[-1] > SORTING_BEATS_PAIRS:
-        return _kendall_by_sorting(x, y, present, coefficient)
+        return _kendall_by_sorting(x, y, present)
     counts = present.astype(np.float64)
     left, x_norm = vectors(x, counts, coefficient)
     right, y_norm = vectors(y, counts, coefficient)
-    return combine((left * right).sum(-1), x_norm, y_norm, coefficient)
+    return combine((left * right).sum(-1), x_norm, y_norm)
 
 
 def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
@@ -62,7 +59,7 @@ def all_pairs(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
     counts = weights[..., None, :]
     left, x_norms = vectors(x, counts, coefficient)
     right, y_norms = vectors(y, counts, coefficient)
-    return combine_all(left @ np.swapaxes(right, -1, -2), x_norms, y_norms, coefficient)
+    return combine_all(left @ np.swapaxes(right, -1, -2), x_norms, y_norms)
 
 
 def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> Array:
@@ -74,7 +71,7 @@ def all_pairs_of_fixed(x: Array, y: Array, weights: Array, coefficient: str) -> 
         left, x_norms = _ranked(x, weights)
         right, y_norms = _ranked(y, weights)
         products = left @ np.swapaxes(right * weights[:, None], 1, 2)
-        result = combine_all(products, x_norms, y_norms, coefficient)
+        result = combine_all(products, x_norms, y_norms)
         return blank_nearly_constant(result, x, y, weights)
     x_scaled, y_scaled = _scaled(x), _scaled(y)
     total = weights.sum(1, keepdims=True)
@@ -160,46 +157,33 @@ def vectors(x: Array, weights: Array, coefficient: str) -> tuple[Array, Array]:
         return _centred_values(x, weights)
     classes, near = tie_classes(x), tie_classes(x, TIE_RTOL)
     values = (_centred_ranks if coefficient == "spearman" else _signs)(classes, weights)
-    if coefficient == "kendall_c":
-        norm = _tau_c_norm(_n_distinct(classes, weights), weights)
-    else:
-        norm = positive(np.einsum("...i,...i->...", values, values))
+    norm = positive(np.einsum("...i,...i->...", values, values))
     if (near.max(axis=-1, initial=0) < classes.max(axis=-1, initial=0)).any():
         norm = np.where(_n_distinct(near, weights) > 1, norm, np.nan)
     return values, norm
 
 
-def combine(products: Array, left: Array, right: Array, coefficient: str) -> Array:
+def combine(products: Array, left: Array, right: Array) -> Array:
     """Scale inner products to the coefficient by squared norms."""
-    if coefficient == "kendall_c":
-        return np.clip(products / np.minimum(left, right), -1.0, 1.0)
     # One root of the product: equal norms then give exactly 1 for a perfect correlation.
     return np.clip(products / np.sqrt(left * right), -1.0, 1.0)
 
 
-def combine_all(products: Array, left: Array, right: Array, coefficient: str) -> Array:
+def combine_all(products: Array, left: Array, right: Array) -> Array:
     """Scale inner products of all of `left` with all of `right`, shape (..., n_left, n_right)."""
-    return combine(products, left[..., :, None], right[..., None, :], coefficient)
+    return combine(products, left[..., :, None], right[..., None, :])
 
 
-def kendall_norms(classes: Array, weights: Array, coefficient: str) -> Array:
+def kendall_norms(classes: Array, weights: Array) -> Array:
     """Return what Kendall's numerator is divided by, (n_rows, n_variables), by `tie_classes`."""
     half_square = 0.5 * weights.sum(1) ** 2
     norms = np.empty((len(weights), len(classes)))
     for variable, each in enumerate(classes):
         totals = np.diff(_cumulated_to_class_ends(each, weights), axis=1, prepend=0.0)
         distinct = (totals > 0).sum(1)
-        if coefficient == "kendall_c":
-            norms[:, variable] = _tau_c_norm(distinct, weights)
-        else:
-            norm = half_square - 0.5 * np.einsum("bg,bg->b", totals, totals)
-            norms[:, variable] = np.where(distinct > 1, norm, np.nan)
+        norm = half_square - 0.5 * np.einsum("bg,bg->b", totals, totals)
+        norms[:, variable] = np.where(distinct > 1, norm, np.nan)
     return norms
-
-
-def _tau_c_norm(distinct: Array, weights: Array) -> Array:
-    half_square = 0.5 * weights.sum(-1) ** 2
-    return np.where(distinct > 1, half_square * (distinct - 1) / np.maximum(distinct, 1), np.nan)
 
 
 def blank_nearly_constant(result: Array, x: Array, y: Array, weights: Array) -> Array:
@@ -272,13 +256,13 @@ def _class_totals(classes: Array, weights: Array) -> Array:
     return totals.astype(np.float64, copy=False).reshape(shape)
 
 
-def _kendall_by_sorting(x: Array, y: Array, present: Array, coefficient: str) -> Array:
+def _kendall_by_sorting(x: Array, y: Array, present: Array) -> Array:
     """Kendall of long rows, each in O(n log n)."""
     rows = [np.broadcast_to(each, present.shape).reshape(-1, present.shape[-1]) for each in (x, y)]
     values = [
         np.nan
         if undefined_reason(a[kept], b[kept])
-        else stats.kendalltau(a[kept], b[kept], variant=coefficient[-1]).statistic
+        else stats.kendalltau(a[kept], b[kept]).statistic
         for a, b, kept in zip(*rows, present.reshape(rows[0].shape), strict=True)
     ]
     return np.array(values, dtype=np.float64).reshape(present.shape[:-1])

@@ -57,9 +57,8 @@ def compare_correlations(
     """Test whether metric A agrees better with ratings than metric B, by formula.
 
     Only cells that all three matrices have are used. Undefined, with a reason, where one of the
-    three correlations is; at summary level (a mean over documents is not one correlation); and for
-    "kendall_c", which is scaled by the coarser variable, so that three of them need not be possible
-    together. At global level the units are cells, which are not independent: the test is then too
+    three correlations is, and at summary level (a mean over documents is not one correlation). At
+    global level the units are cells, which are not independent: the test is then too
     sure of itself.
     """
     a, b, y = shared_cells(*as_matrices(scores_a=scores_a, scores_b=scores_b, ratings=ratings))
@@ -73,8 +72,6 @@ def compare_correlations(
     reason = reasons[0] if reasons else None
     if level == "summary":
         reason = "a mean over documents is not one correlation; use a permutation test"
-    elif coefficient == "kendall_c":
-        reason = "the formulae do not hold for kendall_c; use kendall_b or a permutation test"
     units = system_means(y) if level == "system" else y
     r_a, r_b, r_ab = (each.value for each in results.values())
     return dependent_test(r_a, r_b, r_ab, int((~np.isnan(units)).sum()), reason, test=test)

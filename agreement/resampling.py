@@ -260,8 +260,8 @@ def _inside_documents(
         left, right = (signs(each, joint) for each in classes)
         products = (left[:, None] * right[None]).reshape(-1, i.size)
         numerator = (pair_counts @ products.T).reshape(-1, len(x), len(y))
-        x_norms, y_norms = (kendall_norms(each, counts, coefficient) for each in classes)
-        result = combine_all(numerator, x_norms, y_norms, coefficient)
+        x_norms, y_norms = (kendall_norms(each, counts) for each in classes)
+        result = combine_all(numerator, x_norms, y_norms)
         return blank_nearly_constant(result, x, y, counts)
 
     return correlate
@@ -271,6 +271,6 @@ def _global_level(
     x: Array, y: Array, joint: Array, system_counts: Array, document_counts: Array, coefficient: str
 ) -> Array:
     if coefficient.startswith("kendall"):
-        return resampled_kendall_of_cells(x, y, joint, system_counts, document_counts, coefficient)
+        return resampled_kendall_of_cells(x, y, joint, system_counts, document_counts)
     cells = (system_counts[:, :, None] * document_counts[:, None, :])[:, joint]
     return all_pairs_of_fixed(x[:, joint], y[:, joint], cells, coefficient)

@@ -22,7 +22,7 @@ import numpy as np
 from agreement.coefficients import all_pairs, merge_close, positive
 from agreement.levels import level_values, mean_of_defined, merged_means
 from agreement.matrices import TIE_RTOL
-from agreement.swap_ranks import DIFFERENCE_ATOL, RankNull, swapped_pair
+from agreement.swap_ranks import DIFFERENCE_ATOL, RankNull
 
 GIVEN_UP = 0.05
 """p-value above which no more swaps are made."""
@@ -96,8 +96,6 @@ def swap_tests(
 def _null(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null | RankNull:
     if level == "system":
         return system_null(a, b, y, coefficient)
-    if coefficient == "kendall_c":
-        return _null_in_full(a, b, y, level, coefficient)
     if level == "global":
         have = ~np.isnan(a)
         a, b, y = a[have][:, None], b[have][:, None], y[:, have][..., None]
@@ -150,17 +148,6 @@ class Null:
         """Say which swaps reach the observed differences, shape (n_swaps, n_aspects)."""
         is_below = np.abs(self.differences(signs)) < np.abs(observed) - DIFFERENCE_ATOL
         return ~is_below  # NaN is not below
-
-
-def _null_in_full(a: Array, b: Array, y: Array, level: str, coefficient: str) -> Null:
-    """Any coefficient at any level, from the swapped matrices themselves."""
-
-    def differences(signs: Array) -> Array:
-        swapped = swapped_pair(a, b, signs < 0)
-        values = level_values(swapped[:, :, None], y, level, coefficient)
-        return np.asarray(values[0] - values[1])
-
-    return Null(a.shape, y.size * (len(a) if level == "summary" else 1), differences)
 
 
 def system_null(a: Array, b: Array, y: Array, coefficient: str) -> Null:

@@ -10,7 +10,7 @@ from pipelines.settings.form import Settings
 from sms.naming import AnyPath, check_choice
 
 LEVELS = ("system", "summary", "global")
-CORRELATIONS = ("pearson", "spearman", "kendall_b", "kendall_c")
+CORRELATIONS = ("pearson", "spearman", "kendall_b")
 ACCURACIES = ("pairwise_accuracy", "soft_pairwise_accuracy")
 """Between 0 and 1, with 0.5 for guessing."""
 COEFFICIENTS = ("pearson", "spearman", "kendall_b", *ACCURACIES)
@@ -45,7 +45,7 @@ class CorrelateSettings(Settings):
     levels; the verdict then uses summary level, or global level with fewer than 3 systems per
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
-    """Compute these coefficients; kendall_c is available, too. The verdict uses the first one;
+    """Compute these coefficients. The verdict uses the first one;
     without this option it uses spearman, or pearson at system level. pairwise_accuracy is not
     defined at global level, and soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000

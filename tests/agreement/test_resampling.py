@@ -15,6 +15,7 @@ from agreement import (
     sample_size_curve,
 )
 from agreement.coefficients import COEFFICIENTS, all_pairs, all_pairs_of_fixed
+from agreement.definition import bootstrap
 
 
 def stacks(rng, *, with_holes):
@@ -30,31 +31,29 @@ def stacks(rng, *, with_holes):
     return scores, ratings
 
 
-def one_by_one(scores, ratings, resamples, **how):
-    """Build each resample as matrices, with repeated rows and columns."""
-    result = []
-    for b in range(resamples.n_resamples):
-        counts = resamples.system_counts, resamples.document_counts
-        s, d = (each[b % len(each)].astype(int) for each in counts)
-        cells = np.ix_(np.repeat(np.arange(s.size), s), np.repeat(np.arange(d.size), d))
-        result.append(
-            [[correlate(x[cells], y[cells], **how).value for y in ratings] for x in scores]
-        )
-    return np.array(result)
+def by_definition(scores, ratings, resamples, level, coefficient):
+    """Every metric's values with every aspect, shape (n_resamples, n_metrics, n_aspects)."""
+    counts = resamples.system_counts, resamples.document_counts
+    draws = [
+        [np.repeat(np.arange(own.shape[1]), own[b % len(own)].astype(int)) for own in counts]
+        for b in range(resamples.n_resamples)
+    ]
+    values = [[bootstrap(x, y, level, coefficient, draws) for y in ratings] for x in scores]
+    return np.moveaxis(values, -1, 0)
 
 
 @pytest.mark.parametrize("with_holes", [False, True])
 @pytest.mark.parametrize("over", ["both", "systems", "documents"])
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize("level", LEVELS)
-def test_resampled_values_match_resampled_matrices(level, coefficient, over, with_holes, rng):
+def test_resampled_values_are_those_of_the_definition(level, coefficient, over, with_holes, rng):
     scores, ratings = stacks(rng, with_holes=with_holes)
     resamples = draw_resamples(6, 7, n_resamples=10, rng=rng)
     kept = {"both": {}, "systems": {"document_counts": np.ones((1, 7))}}
     kept["documents"] = {"system_counts": np.ones((1, 6))}
     given = scores, ratings, replace(resamples, **kept[over])
     how = {"level": level, "coefficient": coefficient}
-    fast, slow = resampled_correlations(*given, **how), one_by_one(*given, **how)
+    fast, slow = resampled_correlations(*given, **how), by_definition(*given, **how)
     np.testing.assert_allclose(fast, slow, atol=1e-9)
 
 
