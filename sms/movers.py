@@ -11,7 +11,8 @@ from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.signature import encoder_part
-from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, Clouds, mover_costs, simplex
+from sms.transport import MAX_CELLS, Clouds, mover_costs, simplex
+from sms.transport.clouds import JOINT, SENTENCES, WORDS
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
 """The transport problem behind each metric, in the order of the solver's columns."""

@@ -33,7 +33,8 @@ from sms.metric import Batch, MetricRequest
 from sms.movers import PROBLEMS, text_clouds
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
-from sms.transport import JOINT, MAX_CELLS, SENTENCES, WORDS, mover_plan
+from sms.transport import MAX_CELLS, mover_plan
+from sms.transport.clouds import JOINT, SENTENCES, WORDS
 
 _SPELLINGS_SHOWN = 3
 _Vector = tuple[str, int]

@@ -18,17 +18,6 @@ from sms.transport.clouds import JOINT, SENTENCES, WORDS, lay_out
 from sms.transport.distances import SPARE_COLUMNS, SPARE_ROWS, padded_dimension
 from sms.transport.simplex import Problems, Solution, room_for_mass, solve
 
-__all__ = [
-    "JOINT",
-    "MAX_CELLS",
-    "SENTENCES",
-    "WORDS",
-    "Clouds",
-    "Plan",
-    "mover_costs",
-    "mover_plan",
-]
-
 MAX_CELLS = 1 << 26
 """Largest cost matrix that is attempted; the solver needs 20 bytes for each of its cells."""
 _CHUNK_CELLS, _CHUNK_PAIRS = 1 << 18, 1 << 12
