@@ -1,4 +1,4 @@
-"""Names that users give: one or several, unknown ones, sorting; and where caches are."""
+"""Names and paths that users give: one or several, unknown ones, sorting; and where caches are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
+
+from sms.urls import is_url
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 """A path, or where a store will do a URL."""
@@ -27,8 +29,18 @@ def is_precision_or_recall(metric: str) -> bool:
 def cache_folder() -> Path:
     """Where copies are kept: `ASSAY_CACHE`, or `assay` in the user's folder for such things."""
     if folder := os.environ.get("ASSAY_CACHE"):
-        return Path(folder).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "assay"
+        return Path(user_path(folder))
+    return Path(user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "assay")
+
+
+def user_path(path: AnyPath) -> str:
+    """Return a path that a user wrote with `~` and `~name` at its start written out.
+
+    A shell does so for a word of its own only, so `--out=~/run`, `glove:~/v.txt` and all paths in
+    TOML and Python come with it. URLs, and names of users that there are not, stay as they are.
+    """
+    path = os.fspath(path)
+    return path if is_url(path) else os.path.expanduser(path)
 
 
 def several(given: OneOrMore) -> list[str]:

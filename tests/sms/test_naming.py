@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sms.model_tables import models_of
-from sms.naming import counted, is_precision_or_recall, natural, nearest, several
+from sms.naming import counted, is_precision_or_recall, natural, nearest, several, user_path
 from sms.reward import weights_of, written
 from sms.signature import without_content
 from sms.text import folded
@@ -36,6 +36,22 @@ def test_sums_models_and_signatures_by_hand():
     assert models_of({"lm": "models/smollm2"}) == {"lm": {"path": "models/smollm2"}}
     signature = "sms|enc:glove-news-3x2|oov:drop|hash:0123456789ab|ref:best|v:1"
     assert without_content(signature) == "sms|enc:glove-news-3x2|oov:drop|ref:best|v:1"
+
+
+def test_home_is_written_out(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    for given, meant in {
+        "~": "/home/ann",
+        "~/run": "/home/ann/run",
+        "~root/v.txt": f"{Path('~root').expanduser()}/v.txt",
+        "~nobody-of-this-name/v.txt": "~nobody-of-this-name/v.txt",
+        "./~/v.txt": "./~/v.txt",
+        "a/~/b~": "a/~/b~",
+        "": "",
+        "s3://~/v.txt": "s3://~/v.txt",
+    }.items():
+        assert user_path(given) == meant
+    assert user_path(Path("~/run")) == "/home/ann/run"
 
 
 # Passwords and keys in URLs
