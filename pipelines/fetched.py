@@ -14,8 +14,6 @@ from reffree.naming import split_head
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 
-_PATHS = ("vectors",)  # options of encoders that are paths
-
 
 def check_on_disk(**specs: str | None) -> None:
     """Refuse encoders on a store where their paths are kept in what is trained.
@@ -40,7 +38,8 @@ def fetched_config(config: ScoringConfig) -> ScoringConfig:
     local = {}
     for alias in config.used_encoders:
         spec = parse_spec(config.encoders[alias])
-        paths = {name: fetch(spec.options[name]) for name in _PATHS if name in spec.options}
+        known = (option for option in spec.kind.options if option.name in spec.options)
+        paths = {own.name: fetch(spec.options[own.name]) for own in known if own.is_path}
         local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
     models = {name: fetch(path) for name, path in config.model_paths.items()}
     return replace(config, encoders={**config.encoders, **local}, model_paths=models)

@@ -47,7 +47,7 @@ def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[]
 
     It is forgotten with the last metric that has it, and loaded again where a file has changed.
     """
-    folder = Path(path).expanduser()
+    folder = Path(path)
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     found = [(file, file.stat()) for file in files]
     state = tuple((file, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sms.naming import AnyPath
+from sms.naming import AnyPath, user_path
 
 SCORER_FILE = "scorer.json"
 BOUND = 8.0  # scores of heads lie within so many standard deviations of the mean
@@ -22,12 +22,12 @@ def split_head(name: str) -> tuple[str, str | None]:
     (('news', 'fluency'), ('runs/v1.2/news', None), ('news', None))
     """
     folder, _, head = name.rpartition(".")
-    if not (folder and head.isidentifier()) or Path(name).expanduser().is_dir():
+    if not (folder and head.isidentifier()) or os.path.isdir(user_path(name)):
         return name, None
     return folder, head
 
 
 def find_scorer(folder: AnyPath) -> Path:
     """Return the folder of that name, or else that of the scorer in the package of that name."""
-    own, packaged = Path(folder).expanduser(), PACKAGED / os.fspath(folder)
+    own, packaged = Path(user_path(folder)), PACKAGED / os.fspath(folder)
     return packaged if not own.exists() and (packaged / SCORER_FILE).is_file() else own

@@ -24,6 +24,7 @@ from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
 from sms.model_tables import find_model
+from sms.naming import user_path
 from sms.ragged import Pairs
 from sms.sentences import SENTENCE_END
 
@@ -107,13 +108,13 @@ class TokenAligner:
         self._idf: dict[int, float] | None = None
         hashes = {}
         if settings.idf:
-            file = Path(settings.idf).expanduser()
+            file = Path(user_path(settings.idf))
             lines = file.read_text("utf-8").splitlines()
             self._idf = idf_of(self._cut(line)[0] for line in lines)
             self._unseen = math.log(len(lines) + 1)
             hashes["idf"] = hash_of_files([file])[:12]
         if settings.baseline:
-            file = Path(settings.baseline).expanduser()
+            file = Path(user_path(settings.baseline))
             self._baseline = read_baseline(file, layer)
             hashes["baseline"] = hash_of_files([file])[:12]
         return hashes

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sms.naming import user_path
+
 PATH = "path"
 
 
@@ -37,6 +39,5 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
 def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
     """Return path (absolute if a folder) and settings of an alias, folder, URL or hub id."""
     settings = dict(models.get(named, {PATH: named}))
-    path = os.fspath(settings.pop(PATH))
-    local = os.path.abspath(os.path.expanduser(path))
-    return local if os.path.exists(local) else path, settings
+    path = user_path(settings.pop(PATH))
+    return os.path.abspath(path) if os.path.exists(path) else path, settings

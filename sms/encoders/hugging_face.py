@@ -63,7 +63,7 @@ def load_hf(
 
 def name_of(path: str) -> str:
     """Return the last part of a path or id, for a signature."""
-    return Path(path).expanduser().resolve().name if Path(path).exists() else path.split("/")[-1]
+    return Path(path).resolve().name if Path(path).exists() else path.split("/")[-1]
 
 
 def find_folder(path: str, *, after: str) -> Path:
@@ -71,7 +71,7 @@ def find_folder(path: str, *, after: str) -> Path:
 
     `after` is what stands before the path where a user writes it, such as `hf:`.
     """
-    folder = Path(path).expanduser()
+    folder = Path(path)
     if folder.is_dir():
         return folder
     if folder.exists():

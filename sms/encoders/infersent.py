@@ -102,7 +102,7 @@ def load_infersent(
     `vectors` is the path of the word vectors it was trained with, a GloVe or fastText text file.
     """
     device = Machine.choose(runtime).device
-    model_path, vectors_path = Path(path).expanduser(), Path(vectors).expanduser()
+    model_path, vectors_path = Path(path), Path(vectors)
     lstm = _read_lstm(model_path)
     table = _read_words(vectors_path)
     if table.vectors.shape[1] != lstm.input_size:

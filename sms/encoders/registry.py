@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sms.encoders import EncoderRuntime
-from sms.naming import nearest
+from sms.naming import nearest, user_path
 from sms.urls import check_no_secrets
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Option:
     """Values, or how they are written; empty if any text will do, such as a path."""
     pattern: str = ""
     """Regular expression of values that are not written as in `choices`."""
+    is_path: bool = False
+    """Whether it is the path of a file."""
 
     def check(self, kind: str, value: str) -> None:
         """Raise `ValueError` if an encoder of that kind cannot have this value."""
@@ -87,6 +89,10 @@ class EncoderSpec:
     """What was said, without defaults."""
 
     def __post_init__(self) -> None:
+        paths = {option.name for option in self.kind.options if option.is_path}
+        read = {name: user_path(v) if name in paths else v for name, v in self.options.items()}
+        object.__setattr__(self, "path", user_path(self.path))
+        object.__setattr__(self, "options", read)
         check_no_secrets(self.path)
         kind = self.kind
         if bool(kind.path) != bool(self.path):

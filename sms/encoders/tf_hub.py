@@ -100,7 +100,7 @@ def _load(kind: str, path: str, *, published: str, runtime: EncoderRuntime) -> H
             ) from error
         _configure(tensorflow, runtime)
     is_url = path.startswith(("http://", "https://"))
-    folder = _downloaded(kind, path, hub) if is_url else Path(path).expanduser()
+    folder = _downloaded(kind, path, hub) if is_url else Path(path)
     if not (folder / "saved_model.pb").is_file():
         raise ValueError(
             f"`{path}` must be a SavedModel folder, got none with a file `saved_model.pb`; "

@@ -21,6 +21,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from sms.naming import user_path
+
 V = TypeVar("V")
 SentenceVectors = tuple[np.ndarray, np.ndarray]
 """Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d,)."""
@@ -83,7 +85,7 @@ class VectorCache:
 
     def __init__(self, folder: str, *, owner: str, dimension: int) -> None:
         text = "\n".join([str(FORMAT), *map(_version_of, LIBRARIES), owner])
-        self._path = Path(folder).expanduser() / f"{_hash(text.encode(), 16).hex()}.sqlite"
+        self._path = Path(user_path(folder)) / f"{_hash(text.encode(), 16).hex()}.sqlite"
         self._dimension = dimension
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sms import metrics
+from sms.encoders.bert import minilm_folder
 from sms.metrics import METRICS, parse_metric
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
 from tests.sms.cases import cases
@@ -77,6 +78,23 @@ def test_columns_and_inputs(glove):
     assert scorer.input_columns == ("candidate", "references", "sources")
     assert ScoringConfig(metrics=("length",)).input_columns == ("candidate",)
     assert ScoringConfig(metrics=("novelty",)).input_columns == ("candidate", "sources")
+
+
+def test_vectors_and_models_under_home_are_found(glove, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    vectors = glove["glove"].removeprefix("glove:")
+    (tmp_path / "small.txt").symlink_to(vectors)
+    (tmp_path / "m").symlink_to(minilm_folder())
+    models = {"m": {"path": str(minilm_folder()), "layer": 1, "idf": vectors}}
+    home = {"m": {"path": "~/m", "layer": 1, "idf": "~/small.txt"}}
+    (row,), (same,) = (
+        score_texts(
+            [GOOD], [REFERENCE], metrics=("sms", "bertscore_f@m"), models=models, encoders={"g": g}
+        ).to_pylist()
+        for models, g in ((models, f"glove:{vectors}"), (home, "glove:~/small.txt"))
+    )
+    assert same == row
+    assert row["status"] is None
 
 
 def test_emptied_vocabulary_changes_no_bit(glove, monkeypatch):

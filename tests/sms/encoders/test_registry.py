@@ -63,6 +63,15 @@ def test_specification_is_read(text, kind, path, values, written):
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+def test_paths_from_home_are_written_out(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    for kind in ("glove", "word2vec", "fasttext", "hf", "st", "use", "elmo"):
+        assert parse_spec(f"{kind}:~/v").path == "/home/ann/v"
+    spec = parse_spec("infersent:~/i.pkl,vectors=~/v.txt")
+    assert str(spec) == "infersent:/home/ann/i.pkl,vectors=/home/ann/v.txt"
+    assert parse_spec("use:https://host/~ann/use").path == "https://host/~ann/use"
+
+
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_wrong_specification_rejected(text, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refusal:
