@@ -10,6 +10,7 @@ import numpy as np
 
 from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
 
+_HIGHEST = 100.0
 TOKENIZERS = {"zh": "zh", "ja": "char"}
 """sacreBLEU's, by language; its `13a` cuts all others, whose words have spaces between them. Its
 tokeniser for Japanese words needs MeCab."""
@@ -51,7 +52,8 @@ class SacreBleu(Metric):
         def scored(*numbers: int) -> float:
             if numbers not in known:
                 candidate, *against = (texts[number] for number in numbers)
-                known[numbers] = sentence_score(candidate, against).score
+                # rounding takes the library's own BLEU of equal texts up to 100.00000000000004
+                known[numbers] = min(sentence_score(candidate, against).score, _HIGHEST)
             return known[numbers]
 
         is_best = batch.pairs[side].is_best
@@ -71,7 +73,7 @@ BLEU = (
         summary="BLEU of one text, by sacreBLEU",
         higher_is="closer, 0 to 100",
         needs=(EITHER,),
-        bounds=(0.0, 100.0),
+        bounds=(0.0, _HIGHEST),
         kind="BLEU",
         options={"effective_order": True},
         said="case:mixed|eff:yes|tok:{tokenize}|smooth:exp",
@@ -82,7 +84,7 @@ BLEU = (
         summary="chrF2: shared runs of characters, by sacreBLEU",
         higher_is="closer, 0 to 100",
         needs=(EITHER,),
-        bounds=(0.0, 100.0),
+        bounds=(0.0, _HIGHEST),
         kind="CHRF",
         options={},
         said="case:mixed|eff:yes|nc:6|nw:0|space:no",

@@ -39,6 +39,12 @@ def test_scores_are_those_of_the_library(metric):
     assert best[2] == pytest.approx(100)
 
 
+@pytest.mark.parametrize("text", ["Two words", "One", "The bridge is closed; cars wait.", "a " * 9])
+@pytest.mark.parametrize("metric", LIBRARY)
+def test_equal_texts_have_the_highest_score(text, metric):
+    assert score_texts([text], [text], metrics=(metric,))[metric].to_pylist() == [100.0]
+
+
 @pytest.mark.parametrize("metric", LIBRARY)
 def test_text_without_a_word_has_no_score(metric):
     table = score_texts(["", "A cat.", "..."], ["A cat.", None, "A cat."], metrics=(metric,))
