@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sms.cutting import first_tokens
 from sms.metric import Batch, Metric, MetricRequest
+from sms.sentences import whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +139,7 @@ def _why_unusable(text: str | None) -> str | None:
     """Say why there is nothing to read in a text; None where there is."""
     if text is None:
         return "null"
-    if not text.strip():
+    read = whole(text)
+    if not read.strip():
         return "empty"
-    return None if any(map(str.isalnum, text)) else "no_words"
+    return None if any(map(str.isalnum, read)) else "no_words"

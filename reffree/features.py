@@ -23,7 +23,8 @@ from reffree.word_features import TextPairs, features_of_words, worst_sentences
 from sms.config import ScoringConfig
 from sms.detokenize import detokenized
 from sms.scoring import SummaryScorer, to_rows
-from sms.text import Segmenter
+from sms.sentences import whole
+from sms.text import Segmenter, composed
 
 _DATA = Path(__file__).with_name("data")
 TABLES = tomllib.loads((_DATA / "features.toml").read_text("utf-8"))
@@ -155,13 +156,14 @@ class PairFeatures:
         return worst_sentences(self._pairs([source], [candidate]), self.config.copy_shares)
 
     def _pairs(self, sources: Sequence[str], candidates: Sequence[str]) -> TextPairs:
-        read = {text: detokenized(text) for text in dict.fromkeys([*sources, *candidates])}
+        given = dict.fromkeys([*sources, *candidates])
+        read = {text: detokenized(composed(text)) for text in given}
         distinct = list(dict.fromkeys(read.values()))
         places = {text: place for place, text in enumerate(distinct)}
         texts = self._segmenter.segment(pa.array(distinct, pa.string()))
         return TextPairs(
             texts=texts,
-            raw=distinct,
+            raw=[*map(whole, distinct)],
             words=texts.text_sentences.expand(texts.lower_words),
             candidate=np.array([places[read[text]] for text in candidates], dtype=np.int64),
             source=np.array([places[read[text]] for text in sources], dtype=np.int64),

@@ -21,7 +21,7 @@ from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.sentences import SENTENCE_END
-from sms.signature import cut_part
+from sms.signature import TEXT_FORM, cut_part
 from sms.urls import is_url
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class LearnedMetric(PairsMetric):
 
     def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
         """Return the scorer's signature, set by its training, and how much of a source is read."""
-        signature = setting.models[request.name].scorer.signature
+        signature = f"{setting.models[request.name].scorer.signature}|{TEXT_FORM}"
         if setting.source_tokens is not None:
             signature = f"{signature}|{cut_part(setting.source_tokens)}"
         (cut,) = self.companions_of(request)

@@ -29,7 +29,7 @@ from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
 from sms.model_tables import find_model
-from sms.sentences import SENTENCE_END
+from sms.sentences import SENTENCE_END, whole
 from sms.text import TextRules, split_sentences
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Likelihood(PairsMetric):
         by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
         for pair in np.argsort(scores, kind="stable").tolist():  # the highest last
             if not np.isnan(scores[pair]):  # NaN has no tokens
-                text, log_p = asked.texts[pair], tokens.log_p[pair]
+                text, log_p = whole(asked.texts[pair]), tokens.log_p[pair]
                 by_row[pairs.rows[pair]] = tuple(
                     TokenScore(asked.side, text[start:end], int(start), float(each))
                     for (start, end), each in zip(tokens.spans[pair], log_p, strict=True)
@@ -134,16 +134,20 @@ METRICS[NAME] = Likelihood(
 def sentence_of_tokens(text: str, spans: np.ndarray, rules: TextRules) -> np.ndarray:
     """Return the number of the sentence of each token; white space is of the next one's.
 
+    The spans are places in what a model reads of the text, `whole`.
+
     Examples
     --------
     >>> sentence_of_tokens("A cat. It sat.", np.array([[0, 1], [1, 6], [6, 9]]), TextRules())
     array([0, 0, 1])
     """
-    pieces = _sentences(text, rules)
-    starts = np.cumsum([0, *map(len, pieces[:-1])])
-    ends = starts + [len(piece.rstrip()) for piece in pieces]
+    read, at, ends = whole(text), 0, []
+    for piece in _sentences(text, rules):
+        shown = whole(piece).strip()
+        at = max(read.find(shown, at), at) + len(shown)
+        ends.append(at)
     sentences = np.searchsorted(ends, np.maximum(spans[:, 1] - 1, 0), side="right")
-    return np.minimum(sentences, ends.size - 1)
+    return np.minimum(sentences, len(ends) - 1)
 
 
 def _sentences(text: str, rules: TextRules) -> list[str]:
@@ -194,9 +198,7 @@ def _scored(
     """Return the score of each text after its context, and what it is made of."""
     model: LanguageModel = batch.setting.models[request.name]
     settings = LikelihoodSettings.of(request.options)
-    contexts, texts = (
-        [text.replace(SENTENCE_END, " ") for text in own] for own in (asked.contexts, asked.texts)
-    )
+    contexts, texts = ([*map(whole, own)] for own in (asked.contexts, asked.texts))
     tokens = model.log_probabilities(contexts, texts)
     if settings.pmi:
         known = [texts[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]

@@ -20,7 +20,8 @@ from sms.encoders import Encoder, encode_texts
 from sms.encoders.pieces import encodings, read_marks_as_letters
 from sms.encoders.vector_cache import Recent
 from sms.ragged import Ragged
-from sms.text import Segmenter, TextRules
+from sms.sentences import whole
+from sms.text import Segmenter, TextRules, composed
 from sms.words import CANNOT_BE_SPLIT
 
 UNITS = ("sentences", "words")
@@ -96,7 +97,8 @@ class PieceReader:
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Cut texts into pieces, every distinct one once."""
         distinct = list(dict.fromkeys([*sources, *candidates]))
-        encoded = dict(zip(distinct, encodings(self._tokenizer, distinct), strict=True))
+        read = [whole(composed(text)) for text in distinct]
+        encoded = dict(zip(distinct, encodings(self._tokenizer, read), strict=True))
         failed = {text for text, encoding in encoded.items() if encoding is None}
         pieces = {
             text: np.array([] if encoding is None else encoding.ids, dtype=np.int64)
@@ -214,7 +216,7 @@ def text_points(
     texts: Sequence[str], encoder: Encoder, segmenter: Segmenter, unit: str
 ) -> tuple[np.ndarray, Ragged, np.ndarray]:
     """Encode texts."""
-    segmented = segmenter.segment(pa.array(texts, pa.string()))
+    segmented = segmenter.segment(pa.array(map(composed, texts), pa.string()))
     encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)
     failed |= segmented.cannot_be_split
     if unit == "words":

@@ -26,7 +26,6 @@ from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
 from sms.model_tables import find_model
 from sms.naming import user_path
 from sms.ragged import Pairs
-from sms.sentences import SENTENCE_END
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -254,8 +253,7 @@ def _base_of(name: str) -> str:
 def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     (side,) = request.sides
     of: Pairs = batch.pairs[side]
-    texts = [(text or "").replace(SENTENCE_END, " ") for text in batch.strings.to_pylist()]
-    has_words = batch.texts.text_sentences.expand(batch.texts.lower_words).lengths > 0
+    texts, has_words = batch.plain
     is_read = has_words[of.candidate] & has_words[of.other]
     distinct, place = np.unique(
         np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True

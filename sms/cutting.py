@@ -5,18 +5,20 @@ It needs no model, so a `TextReader` may work in a process of its own, ahead of 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sms.config import ScoringConfig
+from sms.config import SIDES, ScoringConfig
 from sms.detokenize import detokenized_if_cut
 from sms.encoders import Planner, for_texts
 from sms.metric import BatchTexts
 from sms.ragged import Ragged
-from sms.text import SegmentedTexts, Segmenter
+from sms.text import SegmentedTexts, Segmenter, composed
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class TextReader:
         self._segmenter = Segmenter(config.rules)
 
     def read(self, rows: pa.Table) -> ReadBatch:
-        """Cut the distinct texts of some rows, and plan their encoding."""
+        """Cut the distinct texts of some rows (`composed_rows`), and plan their encoding."""
         strings, candidate, sides, is_null = _distinct_texts(rows, self._config)
         texts = self._segmenter.segment(strings)
         counts_words = any(request.metric.counts_words for request in self._config.requests)
@@ -80,11 +82,37 @@ class TextReader:
 
     def read_alone(self, rows: pa.Table) -> ReadBatch:
         """Do the same for another process: words are numbered within the batch."""
-        read = self.read(rows)
+        read = self.read(composed_rows(rows))
         return replace(read, texts=read.texts.alone())
 
     def __reduce__(self) -> tuple[type, tuple[ScoringConfig, Mapping[str, Planner]]]:
         return TextReader, (self._config, self._planners)
+
+
+def composed_rows(rows: pa.Table) -> pa.Table:
+    """Return the texts of some rows in the form in which metrics read them (`text.composed`)."""
+    for place, name in enumerate(rows.column_names):
+        if name in SIDES and not _are_composed(rows[name]):
+            cells = rows[name].to_pylist()
+            if name == "candidate":
+                written = pa.array([_composed(text) for text in cells], pa.string())
+            else:
+                lists = [None if own is None else [*map(_composed, own)] for own in cells]
+                written = pa.array(lists, pa.list_(pa.string()))
+            rows = rows.set_column(place, name, written)
+    return rows
+
+
+def _composed(text: str | None) -> str | None:
+    return None if text is None else composed(text)
+
+
+def _are_composed(column: pa.ChunkedArray) -> bool:
+    column = column.combine_chunks()
+    texts = column.flatten() if pa.types.is_nested(column.type) else column
+    texts = texts.cast(pa.string())
+    texts = texts.filter(pc.invert(pc.string_is_ascii(texts)))  # a null is left out, too
+    return all(unicodedata.is_normalized("NFC", text) for text in texts.unique().to_pylist())
 
 
 def _distinct_texts(

@@ -6,6 +6,7 @@ What differs between them is in `data/languages.toml`. Sentences are found by `s
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from importlib import metadata, util
 
@@ -105,11 +106,12 @@ class Language:
         return frozenset(data_text(f"stop_words_{self.code}.txt").split())
 
     def stop_words(self) -> frozenset[str]:
-        """Return the stop list with what is added to it."""
-        words = self.published_stop_words() | {*self.added_stop_words.split()}
+        """Return the stop list with what is added to it, in the form in which texts are read."""
+        words = {unicodedata.normalize("NFC", word) for word in self.published_stop_words()}
+        words |= {*self.added_stop_words.split()}
         if self.proclitic:
             words |= {self.proclitic + word for word in words if len(word) > 1}
-        return words
+        return frozenset(words)
 
     def sample(self) -> str:
         """Return a text of words that an encoder for the language must know."""

@@ -18,8 +18,8 @@ import pyarrow as pa
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
 from sms.encoders.registry import EncoderSpec, kinds_with
 from sms.ragged import Pairs, Ragged
-from sms.sentences import SENTENCE_END
-from sms.signature import cut_part, version
+from sms.sentences import whole
+from sms.signature import TEXT_FORM, cut_part, version
 from sms.text import SegmentedTexts, TextRules, folded
 
 AGAINST = ("reference", "source")
@@ -142,7 +142,7 @@ class BatchTexts:
     """The distinct texts of some rows."""
 
     strings: pa.StringArray
-    """The distinct texts as they came, some of them null."""
+    """The distinct texts, some of them null."""
     texts: SegmentedTexts
     """The same cut into sentences and words."""
     candidate: np.ndarray
@@ -162,7 +162,7 @@ class Batch(BatchTexts):
 
     setting: Setting
     rows: pa.Table
-    """As they came: `candidate`, and as needed `references` and `sources`."""
+    """`candidate`, and as needed `references` and `sources`."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
     cannot_be_split: Mapping[str, np.ndarray]
@@ -184,8 +184,8 @@ class Batch(BatchTexts):
 
     @cached_property
     def plain(self) -> tuple[list[str], np.ndarray]:
-        """The distinct texts as strings, and which of them have words, bool, shape (n_texts,)."""
-        texts = [(text or "").replace(SENTENCE_END, " ") for text in self.strings.to_pylist()]
+        """The distinct texts in whole, and which of them have words, bool, shape (n_texts,)."""
+        texts = [whole(text or "") for text in self.strings.to_pylist()]
         return texts, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
@@ -335,7 +335,7 @@ class Metric:
             parts.append(f"ref:{setting.multi_reference}")
         if "sources" in request.sides:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
-        parts += [setting.rules.signature, f"v:{version()}"]
+        parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
         by_column = {column: "|".join([column, *parts]) for column in request.columns}
         if request.model is not None:  # companions are of the same model
             of_model = by_column[request.columns[0]]

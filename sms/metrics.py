@@ -21,7 +21,7 @@ from sms.data_files import data_tables
 from sms.metric import Batch, Metric, MetricRequest, Setting
 from sms.movers import MOVERS
 from sms.overlap import ROUGE
-from sms.signature import cut_part, encoder_part, version
+from sms.signature import TEXT_FORM, cut_part, encoder_part, version
 
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, BERTSCORE, *BLEU, *BASELINES)
@@ -76,7 +76,8 @@ class KnownWords(Metric):
             parts.append(f"ref:{'first' if setting.multi_reference == 'first' else 'all'}")
         if "sources" in request.sides:
             parts.append(f"source:all|{cut_part(setting.source_tokens)}")
-        return {column: "|".join([*parts, setting.rules.signature, f"v:{version()}"])}
+        parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
+        return {column: "|".join(parts)}
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Count the words of every row."""

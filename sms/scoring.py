@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
-from sms.cutting import ReadBatch, TextReader
+from sms.cutting import ReadBatch, TextReader, composed_rows
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
@@ -179,6 +179,7 @@ class SummaryScorer:
         `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string);
         `read` the texts as read by `reader`, perhaps in another process.
         """
+        rows = composed_rows(rows)
         read = read or self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
         cannot_be_split: dict[str, np.ndarray] = {}

@@ -28,7 +28,8 @@ SENTENCE_END = "\x1e"
 """Stands between the sentences of a text that is given as a list of them; white space."""
 
 _MARK = re.compile(r"</?(?:t|s|q|n|p|br)\s*/?>", re.IGNORECASE)
-_MARKS_AROUND = re.compile(rf"^(?:\s*+{_MARK.pattern})++|(?:{_MARK.pattern}\s*+)++$", re.IGNORECASE)
+# Only from where white space begins: from each place of a run, time grows with its square.
+_MARKS_AND_SPACE = re.compile(rf"(?<!\s)\s*+(?:{_MARK.pattern}\s*+)++", re.IGNORECASE)
 
 _MOST_SHOWN = 10_000  # characters
 # White space of several bytes, as a no-break space, between a capital and a full stop: there
@@ -79,9 +80,23 @@ def sentence_end(sentences: str) -> str | None:
     return SENTENCE_END if sentences == "given" else None
 
 
-def without_marks(sentence: str) -> str:
-    """Leave out the marks at both ends, as `<t>` and `</t>`, which are no words."""
-    return _MARKS_AROUND.sub("", sentence) if "<" in sentence else sentence
+def without_marks(text: str) -> str:
+    """Leave out marks as `<t>` and `</t>`, which are no words, and the white space around them.
+
+    Where they stand between words, a space is left: `<t> Yes. </t> <t> No. </t>` is `Yes. No.`
+    """
+    if "<" not in text:
+        return text
+
+    def space(marks: re.Match[str]) -> str:
+        return " " if marks.start() > 0 and marks.end() < len(text) else ""
+
+    return _MARKS_AND_SPACE.sub(space, text)
+
+
+def whole(text: str) -> str:
+    """Return a text for what reads all of it at once: without marks and ends of given sentences."""
+    return without_marks(text.replace(SENTENCE_END, " "))
 
 
 def cut_at(text: str, starts: Sequence[int]) -> list[str]:

@@ -14,6 +14,9 @@ LIBRARIES = (
 )
 """Distributions whose version may change a score."""
 
+TEXT_FORM = "norm:nfc+unmarked"
+"""In what form texts are read: `text.composed`, and without the marks of `sentences`."""
+
 _HASH_LENGTH = 12
 _CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+")
 

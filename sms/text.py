@@ -379,9 +379,19 @@ class Segmenter:
 
     def _sentences(self, text: str) -> list[str]:
         """Return the sentences of a text, which may have white space around them."""
-        if not self.rules.is_split:
-            return text.split(SENTENCE_END)
-        return [without_marks(piece) for piece in split_sentences(text, self.rules.language)]
+        if self.rules.is_split:
+            pieces = split_sentences(text, self.rules.language)
+        else:
+            pieces = text.split(SENTENCE_END)
+        return [*map(without_marks, pieces)]
+
+
+def composed(text: str) -> str:
+    """Write a text in Unicode's composed form, NFC, so that é is one letter however it was written.
+
+    Every metric reads texts in this form; most come in it.
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def folded(word: str) -> str:

@@ -15,7 +15,7 @@ from tokenizers import Encoding
 
 from reffree.pair.settings import DOCUMENT, END_OF_TEXT, SUMMARY, WHOLE, PairSettings
 from sms.encoders import pieces as tokenised
-from sms.sentences import SENTENCE_END, without_marks
+from sms.sentences import SENTENCE_END, whole, without_marks
 from sms.text import TextRules, split_sentences
 
 Pair = tuple[str, str]  # A piece of a document, empty where there is none, and one of a summary
@@ -28,7 +28,7 @@ _LINE = "\n"
 def summary_pieces(text: str, settings: PairSettings, rules: TextRules) -> list[str]:
     """Cut a summary."""
     if settings.summary == WHOLE:
-        return [_whole(text)]
+        return [whole(text)]
     return _long_enough(sentences_of(text, rules), text, settings)[: settings.most_summary]
 
 
@@ -37,14 +37,14 @@ def document_pieces(
 ) -> list[str]:
     """Cut a document; `count_tokens` gives the tokens of a text, special ones left out."""
     if settings.document == WHOLE:
-        return [_whole(text)]
+        return [whole(text)]
     if settings.chunk is None:
         pieces = _long_enough(sentences_of(text, rules), text, settings)
     else:
         unit, most = settings.chunk
         if unit == "even-words":  # chunks of as many sentences, by the words of the whole text
             sentences = sentences_of(text, rules)
-            size = max(len(sentences) // (len(_whole(text).split()) // most + 1), 1)
+            size = max(len(sentences) // (len(whole(text).split()) // most + 1), 1)
             starts = range(0, len(sentences), size)
             pieces = [" ".join(sentences[k : k + size]) for k in starts]
         else:
@@ -52,7 +52,7 @@ def document_pieces(
             lines = text.split(_LINE) if rules.is_split else [text]
             parts = [part for line in lines for part in (_LINE, *sentences_of(line, rules))]
             pieces = _full_chunks(parts[1:], most, count)
-    return (pieces or [_whole(text)])[: settings.most_document]
+    return (pieces or [whole(text)])[: settings.most_document]
 
 
 def sentences_of(text: str, rules: TextRules) -> list[str]:
@@ -63,20 +63,14 @@ def sentences_of(text: str, rules: TextRules) -> list[str]:
     >>> sentences_of("It rained. It snowed.", TextRules())
     ['It rained.', 'It snowed.']
     """
-    if rules.is_split:
-        pieces = [without_marks(piece) for piece in split_sentences(text, rules.language)]
-    else:
-        pieces = text.split(SENTENCE_END)
-    return [sentence for piece in pieces if (sentence := piece.strip())]
-
-
-def _whole(text: str) -> str:
-    return text.replace(SENTENCE_END, " ")
+    is_split = rules.is_split
+    pieces = split_sentences(text, rules.language) if is_split else text.split(SENTENCE_END)
+    return [sentence for piece in pieces if (sentence := without_marks(piece).strip())]
 
 
 def _long_enough(sentences: Sequence[str], text: str, settings: PairSettings) -> list[str]:
     kept = [sentence for sentence in sentences if len(sentence) >= settings.shortest]
-    return kept or [_whole(text)]
+    return kept or [whole(text)]
 
 
 def _full_chunks(parts: Sequence[str], most: int, count: Callable[[str], int]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sms.config import ScoringConfig
-from sms.cutting import first_tokens
+from sms.cutting import composed_rows, first_tokens
 from sms.explaining.moving import PlanFinder, units_of
 from sms.explaining.picture import SCORE_DIGITS, effects_picture, moves_picture
 from sms.explaining.records import (
@@ -175,6 +175,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         raise ValueError(
             f"`column` must be one of {', '.join(scorer.score_fields)}, got {column!r}"
         )
+    rows = composed_rows(rows)  # places are those of what is read, and shown
     prepared = scorer.prepare(rows)
     scored = scorer.compare(prepared)
     names = scorer.input_columns

@@ -67,7 +67,7 @@ def test_scores_are_those_of_the_scorer(scorer, corpus, tmp_path):
     assert 0 < expected.is_cut.sum() < len(PAIRS)
     assert table.columns[2:5] == [name, f"cut@{scorer}", "status"]
     signatures = json.loads(Path(tmp_path / "out" / "run.json").read_text())["signatures"]
-    assert signatures[name] == load_scorer(scorer).signature
+    assert signatures[name] == f"{load_scorer(scorer).signature}|norm:nfc+unmarked"
 
 
 def test_heads_of_the_scorer_of_the_package_and_their_mean(tmp_path):

@@ -34,7 +34,7 @@ def test_signature_by_hand(glove):
     found = signatures(glove)
     sentencex = metadata.version("sentencex")
     split = f"lines1+english1+sentencex-{sentencex}"
-    rules = f"lang:en|split:{split}|tok:v1|stop:nltk179+clitics|v:{version()}"
+    rules = f"norm:nfc+unmarked|lang:en|split:{split}|tok:v1|stop:nltk179+clitics|v:{version()}"
     encoder = f"enc:glove-small-2x2|pool:mean|oov:drop|{hash_part(glove)}"
     mover = "sim:exp-emd|cost:l2|weight:count|solver:exact"
     assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"
@@ -98,7 +98,9 @@ def test_average_names_every_encoder(glove, tmp_path):
         f"enc:glove-{name}|pool:mean|oov:drop|{hash_part(path)}|weight:kept-words"
         for name, path in (("small-2x2", glove), ("larger-2x3", other))
     )
-    assert found["cosine@all"].startswith(f"cosine@all|mean-of:2|{both}|ref:best|lang:en|")
+    assert found["cosine@all"].startswith(
+        f"cosine@all|mean-of:2|{both}|ref:best|norm:nfc+unmarked|lang:en|"
+    )
     turned = signatures(glove, metrics=("cosine@all",), encoders={"a": other, "b": glove})
     assert turned["cosine@all"] != found["cosine@all"]
 
