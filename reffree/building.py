@@ -181,7 +181,7 @@ def _with_lengths(
         if config.unit == "sentences":
             lengths = segmenter.segment(pa.array(texts, pa.string())).text_sentences.lengths
         else:  # words without a vector do not count
-            lengths = text_points(texts, encoder, segmenter, config.unit)[1].lengths
+            lengths = text_points(texts, encoder, segmenter, config.unit).rows.lengths
         quantiles.append(max(1, int(np.quantile(lengths, COVERED, method="higher"))))
     return replace(
         config,

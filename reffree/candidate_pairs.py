@@ -78,8 +78,16 @@ class Judged(NamedTuple):
     """What a model says of pairs."""
 
     scores: Mapping[str, np.ndarray]  # by column, one of every pair
-    is_cut: np.ndarray  # pairs of which it could not read all
+    is_cut: Mapping[str, np.ndarray]  # by side, pairs of whose text it could not read all
     reasons: Sequence[tuple[int, str, str]]  # pair, side and why it could not be read
+
+
+class ByRow(NamedTuple):
+    """What a model says of rows."""
+
+    columns: Mapping[str, np.ndarray]
+    reasons: Mapping[int, list[str]]  # by row, why it has no score
+    read_in_part: Mapping[str, np.ndarray]  # by `SIDE:cut@MODEL`, rows, bool
 
 
 class PairsMetric(Metric):
@@ -91,34 +99,33 @@ class PairsMetric(Metric):
         """Score every pair."""
         raise NotImplementedError
 
-    def columns_of(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score."""
+    def of_rows(self, request: MetricRequest, batch: Batch) -> ByRow:
+        """Score a batch."""
         pairs = CandidatePairs.of(request, batch)
         judged = self.judge(request, batch, pairs)
+        model = request.name.partition("@")[2]
         for pair, side, why in judged.reasons:
-            model = request.name.partition("@")[2]
             pairs.reasons[int(pairs.rows[pair])] = [f"{side}:{why}@{model}"]
         columns = {name: pairs.together(scores) for name, scores in judged.scores.items()}
         (cut,) = self.companions_of(request)
-        return columns | {cut: pairs.any(judged.is_cut)}, pairs.reasons
+        columns[cut] = pairs.any(np.any([*judged.is_cut.values()], axis=0))
+        said = {f"{side}:cut@{model}": pairs.any(own) > 0 for side, own in judged.is_cut.items()}
+        return ByRow(columns, pairs.reasons, said)
 
     def prepare(self, request: MetricRequest, batch: Batch) -> None:
         """Run the model."""
-        self._columns(request, batch)
+        self._of_rows_once(request, batch)
 
     def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores of the rows that have words, and which of them were cut."""
-        columns, reasons = self._columns(request, batch)
-        for row, why in reasons.items():
+        found = self._of_rows_once(request, batch)
+        for row, why in found.reasons.items():
             batch.explained.setdefault(row, []).extend(why)
-        return columns
+        batch.read_in_part.update(found.read_in_part)
+        return found.columns
 
-    def _columns(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        return batch.once((type(self), request.name), lambda: self.columns_of(request, batch))
+    def _of_rows_once(self, request: MetricRequest, batch: Batch) -> ByRow:
+        return batch.once((type(self), request.name), lambda: self.of_rows(request, batch))
 
 
 def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:

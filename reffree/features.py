@@ -95,7 +95,9 @@ class FeatureValues:
     """Features of pairs."""
 
     values: np.ndarray  # naN where there is no such number; float64, shape (n_pairs, n_features)
-    is_cut: np.ndarray  # whether a model has read only a part of some text; bool, (n_pairs,)
+    cut: np.ndarray
+    """Whether a model has read only a part of the candidate, and of the source; bool, shape
+    (n_pairs, 2)."""
     reasons: dict[int, tuple[str, ...]]
     """By row, in the words of a status, why a metric has no value."""
 
@@ -134,7 +136,7 @@ class PairFeatures:
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> FeatureValues:
         """Compute the features of pairs."""
         values = np.full((len(sources), len(self.config.names)), np.nan)
-        is_cut = np.zeros(len(sources), dtype=bool)
+        cut = np.zeros((len(sources), 2), dtype=bool)
         reasons: dict[int, tuple[str, ...]] = {}
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
@@ -147,9 +149,9 @@ class PairFeatures:
                 of_metrics = self.metrics.read(sources[rows], candidates[rows])
                 of_metrics.values[~pairs.has_words] = np.nan
                 values[rows, own.shape[1] :] = of_metrics.values
-                is_cut[rows] = of_metrics.is_cut
+                cut[rows] = of_metrics.cut
                 reasons |= {start + row: why for row, why in of_metrics.reasons.items()}
-        return FeatureValues(values, is_cut, reasons)
+        return FeatureValues(values, cut, reasons)
 
     def least_sentences(self, source: str, candidate: str) -> dict[str, str]:
         """For each feature about the worst sentence, return that sentence."""
@@ -193,11 +195,12 @@ class MetricFeatures:
         """Compute the columns of pairs."""
         table = self._scorer.score(to_rows(candidates, sources=sources))
         values = np.column_stack([table[name].to_numpy() for name in self.meanings])
-        cut = [table[name].to_numpy() for name in table.column_names if name.startswith(CUT)]
-        is_cut = np.nansum(cut, axis=0) > 0 if cut else np.zeros(len(values), dtype=bool)
         status = table["status"].to_pylist()
+        cut = [
+            [f"{side}:{CUT}" in (why or "") for side in ("candidate", "source")] for why in status
+        ]
         reasons = {}
         for row in np.flatnonzero(np.isnan(values).any(axis=1)).tolist():
             whys = [why.partition("@")[0] for why in (status[row] or "").split("; ") if why]
             reasons[row] = tuple(why for why in whys if not why.endswith(":cut")) or UNDEFINED
-        return FeatureValues(values, is_cut, reasons)
+        return FeatureValues(values, np.array(cut, dtype=bool).reshape(-1, 2), reasons)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reffree.candidate_pairs import CandidatePairs, PairsMetric
+from reffree.candidate_pairs import ByRow, CandidatePairs, PairsMetric
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, ScorePart, Setting
@@ -109,17 +109,18 @@ class LearnedMetric(PairsMetric):
         (cut,) = self.companions_of(request)
         return {request.name: signature, cut: f"cut|{signature}"}
 
-    def columns_of(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[dict[str, np.ndarray], dict[int, list[str]]]:
-        """Score a batch: columns, and by row why it has no score. All heads are computed once."""
-        scores, is_cut, reasons = batch.once(
+    def of_rows(self, request: MetricRequest, batch: Batch) -> ByRow:
+        """Score a batch; all heads are computed once."""
+        scores, cut, reasons = batch.once(
             (LearnedMetric, request.model), lambda: self._all_heads(request, batch)
         )
         model: LearnedModel = batch.setting.models[request.name]
-        (cut,) = self.companions_of(request)
-        chosen = model.scorer.chosen(scores, _named(request)[1])
-        return {request.name: chosen, cut: is_cut}, reasons
+        folder, head = _named(request)
+        (column,) = self.companions_of(request)
+        is_cut = np.where(np.isnan(cut[:, 0]), np.nan, cut.max(axis=1))
+        columns = {request.name: model.scorer.chosen(scores, head), column: is_cut}
+        sides = zip(("candidate", request.against), cut.T > 0, strict=True)
+        return ByRow(columns, reasons, {f"{side}:cut@{folder}": own for side, own in sides})
 
     def details(
         self, request: MetricRequest, batch: Batch, column: str
@@ -137,7 +138,11 @@ class LearnedMetric(PairsMetric):
     def _all_heads(
         self, request: MetricRequest, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
-        """Score a batch: a column for each head, which rows were cut, why a row has no score."""
+        """Score a batch: a column for each head, what was cut, why a row has no score.
+
+        Of what was cut, the first column is about the candidate, the second about the source; NaN
+        where nothing was read.
+        """
         pairs = CandidatePairs.of(request, batch)
         usable = _with_all_sources(pairs)
         rows = [row for row, _ in usable]
@@ -146,12 +151,12 @@ class LearnedMetric(PairsMetric):
         )
         scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
         scores[rows] = scored.scores
-        is_cut = np.full(pairs.n_rows, np.nan)
-        is_cut[rows] = scored.is_cut
+        cut = np.full((pairs.n_rows, 2), np.nan)
+        cut[rows] = scored.cut
         folder, _ = _named(request)
         for place, why in scored.reasons.items():
             pairs.reasons[rows[place]] = [f"{reason}@{folder}" for reason in why]
-        return scores, is_cut, pairs.reasons
+        return scores, cut, pairs.reasons
 
 
 METRICS[NAME] = LearnedMetric(

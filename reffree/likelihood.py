@@ -39,9 +39,15 @@ class TokenScores:
     """By text, of its tokens, float64; none of a text that has none or cannot be split."""
     spans: Ragged
     """By text, first character of every token and the one past its last, int64, shape (n, 2)."""
-    is_cut: np.ndarray
-    """Whether the context or the text was too long and only its beginning was read; bool."""
+    cut: np.ndarray
+    """Whether the text, and the context, was too long and only its beginning was read; bool, shape
+    (n_texts, 2)."""
     reasons: Mapping[int, str]  # by row, why it has no tokens: `context:WHY` or `text:WHY`
+
+    @property
+    def is_cut(self) -> np.ndarray:
+        """Whether one of the two was cut, bool, shape (n_texts,)."""
+        return self.cut[:, 0] | self.cut[:, 1]
 
 
 class LanguageModel:
@@ -105,7 +111,7 @@ class LanguageModel:
         """
         before, own = self._read_contexts(contexts), self._read_texts(texts)
         n = len(texts)
-        is_cut, reasons = np.zeros(n, dtype=bool), {}
+        cut, reasons = np.zeros((n, 2), dtype=bool), {}
         keys: list[str] = [""] * n
         spans = [np.empty((0, 2), dtype=np.int64)] * n
         wanted: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -116,17 +122,17 @@ class LanguageModel:
                 reasons[row] = f"{side}:{CANNOT_BE_SPLIT}"
                 continue
             short_prefix, short = self._cut(prefix, read)
-            is_cut[row] = short is not read or short_prefix is not prefix
+            cut[row] = short is not read, short_prefix is not prefix
             spans[row] = short.spans
             if short.ids.size:
                 keys[row] = short_prefix.key + short.key
                 wanted[keys[row]] = (short_prefix.ids, short.ids)
         log_p, n_computed = self._shared.log_probabilities(wanted)
-        self.counts.update(texts=n, computed=n_computed, cut=int(is_cut.sum()))
+        self.counts.update(texts=n, computed=n_computed, cut=int(cut.any(axis=1).sum()))
         rows = [log_p[key] if key else np.empty(0) for key in keys]
         lengths = np.array([len(each) for each in spans], dtype=np.int64)
         packed = Ragged.from_lengths(np.concatenate([np.empty((0, 2), np.int64), *spans]), lengths)
-        return TokenScores(Ragged.from_rows(rows, float), packed, is_cut, reasons)
+        return TokenScores(Ragged.from_rows(rows, float), packed, cut, reasons)
 
     def _cut(self, prefix: _Tokens, text: _Tokens) -> tuple[_Tokens, _Tokens]:
         """Cut a context and a text to what the model reads."""

@@ -87,10 +87,12 @@ class Likelihood(PairsMetric):
 
     def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
         """Score every pair."""
-        by_part, is_cut, reasons = {}, np.zeros(pairs.rows.size, dtype=bool), []
+        by_part, reasons = {}, []
+        is_cut = {side: np.zeros(pairs.rows.size, dtype=bool) for side in ("candidate", pairs.side)}
         for part, asked in _directions(request, batch, pairs).items():
             by_part[part], tokens = _scored(request, batch, asked)
-            is_cut |= tokens.is_cut
+            for side, cut in zip((asked.side, asked.side_before), tokens.cut.T, strict=True):
+                is_cut[side] |= cut
             for pair, reason in tokens.reasons.items():
                 where, _, why = reason.partition(":")
                 reasons.append((pair, asked.side if where == "text" else asked.side_before, why))

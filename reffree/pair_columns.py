@@ -73,7 +73,10 @@ class PairMetric(PairsMetric):
             for pair, told in answers.reasons.items()
             for side, _, why in (each.partition(":") for each in told)
         ]
-        return Judged({request.name: answers.scores}, answers.is_cut, reasons)
+        is_cut = {"candidate": answers.cut[:, 0]}
+        if pairs.side:
+            is_cut[pairs.side] = answers.cut[:, 1]
+        return Judged({request.name: answers.scores}, is_cut, reasons)
 
     def details(
         self, request: MetricRequest, batch: Batch, column: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ class Reading:
 
     arrays: tuple[np.ndarray, ...]  # what the reader's `collate` takes
     length: int  # pairs of about the same length are read together
-    is_cut: bool  # whether some text was left out
+    cut: tuple[bool, bool]  # whether some of the candidate, and of the source, was left out
     unseen: tuple[str, ...] = ()
     """Which texts cannot be read, and why, in the words of a status; such a pair has no score."""
 
@@ -112,9 +112,9 @@ class PieceReader:
             ids = [before, own[0][: kept[0]], between, own[1][: kept[1]], behind]
             types = [np.resize(kind, part.size) for kind, part in zip(types, ids, strict=True)]
             joined = np.concatenate(ids), np.concatenate(types)
-            is_cut = kept != (own[0].size, own[1].size)
+            cut = kept[1] < own[1].size, kept[0] < own[0].size
             unseen = _unseen(pair, own, "no_words", failed)
-            readings.append(Reading(joined, joined[0].size, is_cut, unseen))
+            readings.append(Reading(joined, joined[0].size, cut, unseen))
         return readings
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
@@ -153,24 +153,34 @@ class VectorReader:
     def __init__(self, encoder: Encoder, *, unit: str, lengths: tuple[int, int]) -> None:
         self._encoder, self._unit, self._lengths = encoder, unit, lengths
         self._segmenter = Segmenter(TextRules())
-        self._recent: Recent[np.ndarray] = Recent(lambda vectors: vectors.nbytes)
+        self._recent: Recent[tuple[np.ndarray, bool]] = Recent(lambda own: own[0].nbytes)
+        """The vectors of recent texts, and whether the encoder read one only in part."""
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:
         """Encode the distinct texts."""
         vectors, failed = self._vectors_of([*dict.fromkeys([*sources, *candidates])])
         readings = []
         for pair in zip(sources, candidates, strict=True):
-            both = [vectors[text] for text in pair]
-            kept = tuple(own[:n] for own, n in zip(both, self._lengths, strict=True))
-            is_cut = any(len(own) > n for own, n in zip(both, self._lengths, strict=True))
+            (source, is_source_cut), (candidate, is_candidate_cut) = (
+                vectors[text] for text in pair
+            )
+            both, (most_of_source, most) = [source, candidate], self._lengths
+            kept = source[:most_of_source], candidate[:most]
+            cut = (
+                is_candidate_cut or len(candidate) > most,
+                is_source_cut or len(source) > most_of_source,
+            )
             unseen = _unseen(pair, both, "no_known_words", failed)
-            readings.append(Reading(kept, sum(self._lengths), is_cut, unseen))
+            readings.append(Reading(kept, sum(self._lengths), cut, unseen))
         return readings
 
-    def _vectors_of(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], set[str]]:
+    def _vectors_of(
+        self, texts: Sequence[str]
+    ) -> tuple[dict[str, tuple[np.ndarray, bool]], set[str]]:
         """Return the first vectors of every text, one more than is read so that a cut is seen.
 
-        Also return which texts cannot be split; they have no vectors and are not remembered.
+        With them comes whether the encoder read the text only in part. Also return which texts
+        cannot be split; they have no vectors and are not remembered.
         """
         # sources and references come again in every epoch, so recent texts are remembered
         missing = [texts[place] for place in self._recent.missing(texts)]
@@ -178,12 +188,12 @@ class VectorReader:
         failed: set[str] = set()
         if missing:
             longest = max(self._lengths) + 1
-            points, rows, fails = text_points(missing, self._encoder, self._segmenter, self._unit)
+            found = text_points(missing, self._encoder, self._segmenter, self._unit)
             fresh = {
-                text: points[rows[number][:longest]].astype(np.float32)
-                for number, text in enumerate(missing)
+                text: (found.points[found.rows[number][:longest]].astype(np.float32), bool(is_cut))
+                for number, (text, is_cut) in enumerate(zip(missing, found.is_cut, strict=True))
             }
-            failed = {text for text, is_failed in zip(missing, fails, strict=True) if is_failed}
+            failed = {text for text, is_so in zip(missing, found.failed, strict=True) if is_so}
             vectors |= fresh
             self._recent.add({t: own for t, own in fresh.items() if t not in failed}, RECENT_BYTES)
         return vectors, failed
@@ -212,16 +222,29 @@ def _unseen(
     )
 
 
+class TextPoints(NamedTuple):
+    """The vectors of some texts."""
+
+    points: np.ndarray  # shape (n_points, d)
+    rows: Ragged  # of every text, rows of the points
+    is_cut: np.ndarray  # texts that the encoder read only in part, bool
+    failed: np.ndarray  # texts that cannot be split, bool
+
+
 def text_points(
     texts: Sequence[str], encoder: Encoder, segmenter: Segmenter, unit: str
-) -> tuple[np.ndarray, Ragged, np.ndarray]:
+) -> TextPoints:
     """Encode texts."""
     segmented = segmenter.segment(pa.array(map(composed, texts), pa.string()))
     encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)
     failed |= segmented.cannot_be_split
+    is_cut = np.zeros(len(texts), dtype=bool)
+    if encoded.is_cut is not None:
+        is_cut = text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
     if unit == "words":
-        return encoded.word_points, text_sentences.expand(encoded.sentence_words), failed
-    return encoded.pooled, text_sentences, failed
+        rows = text_sentences.expand(encoded.sentence_words)
+        return TextPoints(encoded.word_points, rows, is_cut, failed)
+    return TextPoints(encoded.pooled, text_sentences, is_cut, failed)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

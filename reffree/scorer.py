@@ -43,9 +43,16 @@ class PairScores:
     """Scores of pairs of texts."""
 
     scores: np.ndarray  # higher is better, NaN where there is none; float64, (n,), or (n, n_heads)
-    is_cut: np.ndarray  # whether some text was too long and only its lead was read; bool, (n,)
+    cut: np.ndarray
+    """Whether the candidate, and what it is judged by, was too long and only its lead was read;
+    bool, shape (n, 2)."""
     reasons: Mapping[int, tuple[str, ...]]
     """Why a pair that was read has no score, in the words of a status, by row."""
+
+    @property
+    def is_cut(self) -> np.ndarray:
+        """Whether one of the two was cut, bool, shape (n,)."""
+        return self.cut[:, 0] | self.cut[:, 1]
 
 
 class LearnedScorer:
@@ -148,8 +155,8 @@ class LearnedScorer:
         for row, why in ((int(repeated[pair]), why) for pair, why in flat.reasons.items()):
             if not n_scored[row]:
                 reasons.setdefault(row, why)
-        is_cut = np.bincount(repeated, weights=flat.is_cut, minlength=n) > 0
-        return PairScores(sums / np.maximum(n_scored, 1)[:, None], is_cut, reasons)
+        cut = [np.bincount(repeated, weights=own, minlength=n) > 0 for own in flat.cut.T]
+        return PairScores(sums / np.maximum(n_scored, 1)[:, None], np.column_stack(cut), reasons)
 
 
 class NeuralPairs:
@@ -180,8 +187,8 @@ class NeuralPairs:
         self._batches.run(lengths, compute)
         reasons = {row: reading.unseen for row, reading in enumerate(readings) if reading.unseen}
         scores[list(reasons)] = np.nan
-        is_cut = np.array([reading.is_cut for reading in readings], dtype=bool)
-        return PairScores(scores, is_cut, reasons)
+        cut = np.array([reading.cut for reading in readings], dtype=bool).reshape(-1, 2)
+        return PairScores(scores, cut, reasons)
 
 
 class LinearPairs:
@@ -201,7 +208,7 @@ class LinearPairs:
         unseen = np.flatnonzero(np.isnan(scores).all(axis=1)).tolist()
         reasons = dict.fromkeys(unseen, UNDEFINED) | read.reasons
         scores[list(reasons)] = np.nan
-        return PairScores(scores, read.is_cut, reasons)
+        return PairScores(scores, read.cut, reasons)
 
     def contributions(self, source: str, candidate: str, head: str | None) -> dict[str, float]:
         """Split the score of a head, or the mean of all, into the parts of its features."""

@@ -64,6 +64,20 @@ _models: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 """Forward passes that are in use: several settings of one layer of a model share it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenSimilarities:
+    """What a model says of pairs of texts."""
+
+    shares: np.ndarray
+    """Precision, recall and F, float64, shape (n, 3)."""
+    is_cut: np.ndarray
+    """Whether each of the two was too long and only its beginning was read, bool, shape (n, 2)."""
+    is_same: np.ndarray
+    """Whether the model cannot tell them apart, bool, shape (n,)."""
+    differs_unread: np.ndarray
+    """Whether it could, had it read all of them, bool, shape (n,)."""
+
+
 class TokenAligner:
     """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
 
@@ -118,13 +132,13 @@ class TokenAligner:
             hashes["baseline"] = hash_of_files([file])[:12]
         return hashes
 
-    def _cut(self, text: str) -> tuple[list[int], bool]:
-        """Return the tokens of a text, special ones included, and whether some were left out."""
+    def _cut(self, text: str) -> tuple[list[int], list[int]]:
+        """Return the tokens of a text that are read, special ones included, and all of them."""
         cut = partial(self._tokenizer, self._before + text.strip())
         ids: list[int] = cut(verbose=False)["input_ids"]
         if len(ids) <= self._max_tokens:
-            return ids, False
-        return cut(truncation=True, max_length=self._max_tokens)["input_ids"], True
+            return ids, ids
+        return cut(truncation=True, max_length=self._max_tokens)["input_ids"], ids
 
     def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[Any]:
         """Encode sequences, the longest first; vectors of length 1, float32, (n_tokens, d)."""
@@ -148,16 +162,11 @@ class TokenAligner:
         """Return how many texts were read in part."""
         return {"cut": self._n_cut}
 
-    def scores(
-        self, texts: Sequence[str], pairs: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2).
-
-        Returns precision, recall and F, float64, shape (n, 3), whether one of the two was too long
-        for the model, and whether it cannot tell them apart.
-        """
+    def scores(self, texts: Sequence[str], pairs: np.ndarray) -> TokenSimilarities:
+        """Compare texts by number: `pairs` of a candidate and another, int64, shape (n, 2)."""
         cut = {number: self._cut(texts[number]) for number in np.unique(pairs).tolist()}
-        self._n_cut += sum(is_cut for _, is_cut in cut.values())
+        too_long = {number for number, (ids, of_text) in cut.items() if len(ids) < len(of_text)}
+        self._n_cut += len(too_long)
         sizes = {number: len(ids) for number, (ids, _) in cut.items()}
         similarities, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
         order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
@@ -170,18 +179,20 @@ class TokenAligner:
             seen |= own
         self._fill(similarities, pairs, order[first:], cut)
         read = [(*cut[a], *cut[b]) for a, b in pairs.tolist()]
-        is_cut = np.array([one or other for _, one, _, other in read], dtype=bool)
         # equal tokens, or unknown ones only on both sides
         unknown = set(self._tokenizer.all_special_ids)
         is_same = np.array([a == b or {*a, *b} <= unknown for a, _, b, _ in read], dtype=bool)
-        return (similarities - self._baseline) / (1 - self._baseline), is_cut, is_same & ~is_cut
+        differs = np.array([whole != other for _, whole, _, other in read], dtype=bool)
+        is_cut = np.isin(pairs, list(too_long))
+        rescaled = (similarities - self._baseline) / (1 - self._baseline)
+        return TokenSimilarities(rescaled, is_cut, is_same, is_same & differs & is_cut.any(axis=1))
 
     def _fill(
         self,
         similarities: np.ndarray,
         pairs: np.ndarray,
         rows: np.ndarray,
-        cut: Mapping[int, tuple[list[int], bool]],
+        cut: Mapping[int, tuple[list[int], list[int]]],
     ) -> None:
         """Compute some pairs, whose texts are encoded and forgotten."""
         numbers = np.unique(pairs[rows]).tolist()
@@ -258,18 +269,36 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     distinct, place = np.unique(
         np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
     )
-    scores, is_cut, is_same = batch.setting.models[request.name].scores(texts, distinct)
-    shares, flags = np.full((is_read.size, 3), np.nan), np.zeros((2, is_read.size), dtype=bool)
-    shares[is_read], flags[:, is_read] = scores[place], np.stack([is_cut, is_same])[:, place]
-    named = request.name.partition(":")[0].partition("@")[2] or MINILM
-    is_same = batch.only_the_same_to(request.name, of, flags[1])
+    model: TokenAligner = batch.setting.models[request.name]
+    similar = model.scores(texts, distinct)
+    numbers = np.full(is_read.size, -1)
+    numbers[is_read] = place
+    shares = _at(numbers, similar.shares, missing=np.nan)
+    is_cut = _at(numbers, similar.is_cut, missing=False)
+    is_near = _at(numbers, similar.is_same, missing=False)
+    named = request.name.partition(":")[0].partition("@")[2]
+    cut_by = f"{NAME}@{named}" if named else NAME
+    for read, flags in zip(("candidate", request.against), is_cut.T, strict=True):
+        batch.read_in_part[f"{read}:cut@{cut_by}"] = of.any(flags)
+    is_same = batch.only_the_same_to(request.name, of, is_near)
+    is_same |= _at(numbers, similar.differs_unread, missing=False)
     is_copied = of.any(of.candidate == of.other).astype(np.float64)
-    certain = batch.without_doubtful(is_copied, side, f"same_to@{named}", is_same)
+    certain = batch.without_doubtful(is_copied, side, f"same_to@{named or MINILM}", is_same)
     joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
     columns = {name: joined[_base_of(name)[-2:]] for name in request.columns}
     (cut,) = request.metric.companions_of(request)
-    columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(flags[0]))
+    columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(is_cut[:, 0] | is_cut[:, 1]))
     return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
+
+
+def _at(places: np.ndarray, values: np.ndarray, *, missing: float) -> np.ndarray:
+    """Return the value at every place, `missing` at -1.
+
+    >>> _at(np.array([1, -1]), np.array([5.0, 6.0]), missing=0.0).tolist()
+    [6.0, 0.0]
+    """
+    last = np.full((1, *values.shape[1:]), missing, dtype=values.dtype)
+    return np.concatenate([values, last])[places]
 
 
 def idf_of(texts: Iterable[Sequence[int]]) -> dict[int, float]:

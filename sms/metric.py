@@ -171,6 +171,9 @@ class Batch(BatchTexts):
     """By reason, `SIDE:WHY`, which rows it leaves without a score, bool, shape (n_rows,)."""
     explained: dict[int, list[str]] = field(default_factory=dict)
     """By row, what metrics that read the rows themselves say of it."""
+    read_in_part: dict[str, np.ndarray] = field(default_factory=dict)
+    """By `SIDE:cut@MODEL`, which rows have a text that a metric's own model read only in part,
+    bool, shape (n_rows,)."""
     _made: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
@@ -188,6 +191,13 @@ class Batch(BatchTexts):
         texts = [whole(text or "") for text in self.strings.to_pylist()]
         return texts, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
 
+    def is_cut(self, alias: str) -> np.ndarray:
+        """Tell which texts an encoder read only in part, bool, shape (n_texts,)."""
+        encoded, text_sentences = self.encoded[alias]
+        if encoded.is_cut is None:
+            return np.zeros(len(text_sentences), dtype=bool)
+        return text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
+
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return what several metrics read, made by the first of them."""
         if key not in self._made:
@@ -197,9 +207,10 @@ class Batch(BatchTexts):
     def only_the_same_to(self, alias: str, of: Pairs, is_near: np.ndarray) -> np.ndarray:
         """Tell which near pairs differ in a word that counts, bool, shape (n_pairs,).
 
-        The encoder does not know the words or cannot tell them apart, so a score of 1 would be made
-        up. (Static vectors of known words may have equal means: then 1 is right.) The released code
-        that `clark2019` reproduces does score 1.
+        The encoder does not know the words, cannot tell them apart or has not read them, so a score
+        of 1 would be made up. What was not read counts with all its words, in their order. (Static
+        vectors of known words may have equal means: then 1 is right.) The released code that
+        `clark2019` reproduces does score 1.
         """
         is_same = np.zeros(is_near.size, dtype=bool)
         if self.setting.preset == "clark2019":
@@ -210,20 +221,39 @@ class Batch(BatchTexts):
             n_unknown = (encoded.n_kept - encoded.n_known)[text_sentences.values]
             has_unknown = text_sentences.sums(n_unknown) > 0
             is_near &= has_unknown[of.candidate] | has_unknown[of.other]
-        bags = {text: self._bag(text) for text in {*of.candidate[is_near], *of.other[is_near]}}
+        read = {*of.candidate[is_near], *of.other[is_near]}
+        bags = {text: self._bag(text) for text in read}
+        cut = {text: self._cut_sentences(text, alias) for text in read}
         for pair in np.flatnonzero(is_near):
-            a, b = bags[of.candidate[pair]], bags[of.other[pair]]
-            is_same[pair] = a.keys() != b.keys() or any(
-                a[word] * b.total() != b[word] * a.total() for word in a
+            one, other = of.candidate[pair], of.other[pair]
+            a, b = bags[one], bags[other]
+            is_same[pair] = (
+                cut[one] != cut[other]
+                or a.keys() != b.keys()
+                or any(a[word] * b.total() != b[word] * a.total() for word in a)
             )
         return is_same
+
+    def _cut_sentences(self, text: int, alias: str) -> set[tuple[str, ...]]:
+        """Return what an encoder read only in part of a text: the words of each sentence."""
+        if alias not in self.encoded or not self.is_cut(alias)[text]:
+            return set()
+        encoded, text_sentences = self.encoded[alias]
+        sentences, words = self.texts.text_sentences[text], self.texts.sentence_words
+        if self.setting.encoders[alias].unit == "text":
+            return {self._folded(np.concatenate([words[k] for k in sentences]))}
+        # the encoder's sentences have other numbers, in the same order
+        cut = sentences[cast("np.ndarray", encoded.is_cut)[text_sentences[text]]]
+        return {self._folded(words[k]) for k in cut}
+
+    def _folded(self, words: np.ndarray) -> tuple[str, ...]:
+        return tuple(folded(self.texts.vocabulary.words[k]) for k in words.tolist())
 
     def _bag(self, text: int) -> Counter[str]:
         """Count the words of a text that count."""
         texts = self.texts
         words = [texts.sentence_words[k] for k in texts.text_sentences[text]]
-        counting = (k for own in words for k in own[texts.is_kept[own]].tolist())
-        return Counter(folded(texts.vocabulary.words[k]) for k in counting)
+        return Counter(word for own in words for word in self._folded(own[texts.is_kept[own]]))
 
     def without_doubtful(
         self, scores: np.ndarray, side: str, reason: str, flags: np.ndarray

@@ -236,13 +236,13 @@ def _leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
 
 
 def _statuses(batch: Batch, scores: Mapping[str, np.ndarray]) -> pa.Array:
-    """Say for every row why a score is null, and which text an encoder read only in part."""
+    """Say for every row why a score is null, and which text a model read only in part."""
     said_of = _null_reasons(batch, scores)
+    for row, said in batch.explained.items():
+        said_of.setdefault(row, []).extend(said)
     for remark, has_it in _cut_texts(batch):
         for row in np.flatnonzero(has_it).tolist():
             said_of.setdefault(row, []).append(remark)
-    for row, said in batch.explained.items():
-        said_of.setdefault(row, []).extend(said)
     status: list[str | None] = [None] * batch.candidate.size
     for row, said in said_of.items():
         status[row] = "; ".join(dict.fromkeys(said))
@@ -276,16 +276,16 @@ def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[int, l
 
 
 def _cut_texts(batch: Batch) -> Iterator[tuple[str, np.ndarray]]:
-    """Name side and encoder of texts that were cut, and tell which rows have such a text."""
-    for alias, (encoded, text_sentences) in batch.encoded.items():
-        if encoded.is_cut is None or not encoded.is_cut.any():
+    """Name side and model of texts that were cut, and tell which rows have such a text."""
+    for alias in batch.encoded:
+        if not (is_cut := batch.is_cut(alias)).any():
             continue
-        is_cut = text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
         yield f"candidate:cut@{alias}", is_cut[batch.candidate]
         read = {s for r in batch.setting.requests if alias in r.encoders for s in r.sides}
         for side, of in batch.pairs.items():
             if side in read:
                 yield f"{side.removesuffix('s')}:cut@{alias}", of.any(is_cut[of.other])
+    yield from batch.read_in_part.items()
 
 
 def _text_reasons(batch: Batch) -> list[tuple[str, ...]]:

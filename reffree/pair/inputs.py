@@ -94,7 +94,7 @@ class Input:
 
     ids: np.ndarray  # tokens, special ones included; int64
     types: np.ndarray  # to which of two texts a token belongs, for models that ask; int64
-    is_cut: bool  # whether tokens were left out
+    cut: tuple[bool, bool]  # whether tokens of the summary, and of the document, were left out
 
 
 class InputMaker:
@@ -156,12 +156,13 @@ class InputMaker:
         ids = np.array(encoding.ids, dtype=np.int64)
         types = np.array(encoding.type_ids, dtype=np.int64)
         if ids.size <= self._most:
-            return Input(ids, types, is_cut=False)
+            return Input(ids, types, (False, False))
         document, summary = self._tokens(pair, encoding)
         room = self._most - (ids.size - document.size - summary.size)
         n_document, n_summary = self._shares(document.size, summary.size, room)
         left_out = np.concatenate([document[n_document:], summary[n_summary:]])
-        return Input(np.delete(ids, left_out), np.delete(types, left_out), is_cut=True)
+        cut = n_summary < summary.size, n_document < document.size
+        return Input(np.delete(ids, left_out), np.delete(types, left_out), cut)
 
     def _tokens(self, pair: Pair, encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of the tokens of the two texts."""

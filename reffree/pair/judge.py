@@ -41,7 +41,7 @@ class _Matrix:
     document: Sequence[str]
     summary: Sequence[str]
     values: np.ndarray  # shape (n_document, n_summary, n_answers), float64
-    is_cut: bool
+    cut: np.ndarray  # whether some piece of the summary, and of the document, was cut; bool, (2,)
 
 
 class PairModel:
@@ -105,7 +105,7 @@ class PairModel:
         """Score summaries, each of its document; higher is better."""
         matrices = self._matrices(documents, summaries, rules or TextRules())
         scores = np.full(len(matrices), np.nan)
-        is_cut = np.zeros(len(matrices), dtype=bool)
+        cut = np.zeros((len(matrices), 2), dtype=bool)
         reasons = {}
         for row, own in enumerate(matrices):
             if isinstance(own, str):
@@ -116,9 +116,9 @@ class PairModel:
             else:
                 values = by_summary_piece(own.values, self.settings)
                 scores[row] = _OVER[self.settings.over_summary](values)
-            is_cut[row] = own.is_cut
-        self._counts["cut"] += int(is_cut.sum())
-        return PairScores(scores, is_cut, reasons)
+            cut[row] = own.cut
+        self._counts["cut"] += int(cut.any(axis=1).sum())
+        return PairScores(scores, cut, reasons)
 
     def evidence(
         self, documents: Sequence[str], summaries: Sequence[str], rules: TextRules | None = None
@@ -170,14 +170,14 @@ class PairModel:
             else:
                 values = np.array(known, dtype=np.float64)
                 values = values.reshape(len(document), len(summary), -1)
-                is_cut = bool(values[:, :, -1].any())
-                matrices.append(_Matrix(document, summary, values[:, :, :-1], is_cut))
+                is_cut = values[:, :, -2:].reshape(-1, 2).max(axis=0) > 0
+                matrices.append(_Matrix(document, summary, values[:, :, :-2], is_cut))
         return matrices
 
     def _answers(self, pairs: Sequence[Pair]) -> dict[Pair, np.ndarray | None]:
-        """Return for every pair its answers and whether it was cut; None if it cannot be split."""
+        """Return for every pair its answers and what of it was cut; None if it cannot be split."""
         named = {key_of("pair", f"{len(d)}\n{d}{s}").hex(): (d, s) for d, s in pairs}
-        n_values = 2 + (self.settings.value == "difference")
+        n_values = 3 + (self.settings.value == "difference")
         answers, _ = self._remembered.values(
             dict.fromkeys(named, n_values),
             lambda names: self._asked({name: named[name] for name in names}),
@@ -197,7 +197,7 @@ class PairModel:
             some = [listed[k] for k in batch.tolist()]
             values = self._answerer.answers(some, self._read)
             for k, own, value in zip(batch.tolist(), some, values, strict=True):
-                answers[names[k]] = np.append(value, np.float32(own.is_cut))
+                answers[names[k]] = np.append(value, np.array(own.cut, dtype=np.float32))
 
         self._batches.run(lengths, compute)
         self._counts["asked"] += len(listed)

@@ -25,6 +25,7 @@ from tests.breaking import break_everywhere
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
 
+SIDES = ("candidate", "source")
 PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]
 
 
@@ -65,6 +66,11 @@ def test_scores_are_those_of_the_scorer(scorer, corpus, tmp_path):
     np.testing.assert_allclose(table[name].to_numpy(), expected.scores, rtol=0, atol=1e-6)
     assert (table[f"cut@{scorer}"] == expected.is_cut).all()
     assert 0 < expected.is_cut.sum() < len(PAIRS)
+    cut = [
+        "; ".join(f"{side}:cut@{scorer}" for side, is_cut in zip(SIDES, own, strict=True) if is_cut)
+        for own in expected.cut
+    ]
+    assert table["status"].to_list() == [status or None for status in cut]
     assert table.columns[2:5] == [name, f"cut@{scorer}", "status"]
     signatures = json.loads(Path(tmp_path / "out" / "run.json").read_text())["signatures"]
     assert signatures[name] == f"{load_scorer(scorer).signature}|norm:nfc+unmarked"
@@ -119,13 +125,14 @@ def test_several_sources_count_by_their_mean(scorer, tmp_path):
     found = table[f"reffree@{scorer}"].to_list()
     assert found[:2] == pytest.approx([expected.mean(), expected[0]], abs=1e-6)
     assert found[2] is None
-    assert table["status"].to_list() == [None, None, "source:missing"]
+    cut = f"source:cut@{scorer}"
+    assert table["status"].to_list() == [cut, cut, "source:missing"]
 
 
 def word_scorer(folder):
     (folder / "vectors.txt").write_text("cat 0.1 0.2\nsat 0.3 0.1\n")
     config = model_config(scorer="word", encoder=f"glove:{folder}/vectors.txt", head="lstm")
-    return saved(folder / "words", build(config, [("The cat sat.", "Cat.")]))
+    return saved(folder / "words", build(config, [("The cat sat. A cat sat.", "Cat sat.")]))
 
 
 def test_candidate_that_cannot_be_read_has_a_status(tmp_path, monkeypatch):

@@ -132,14 +132,15 @@ def test_rows_that_cannot_be_scored_have_a_status(folder):
         ("!", [SOURCES[0]], "candidate:no_words"),
         (CANDIDATES[0], [], "source:missing"),
         (CANDIDATES[0], [" "], "source:empty"),
-        (CANDIDATES[0], [" ".join(SOURCES * 9)], None),
+        (CANDIDATES[0], [" ".join(SOURCES * 9)], "source:cut@lm"),
+        (" ".join(SOURCES * 9), [SOURCES[0]], "candidate:cut@lm"),
     ]
     candidates, sources, statuses = zip(*rows, strict=True)
     table = table_of(folder, "likelihood@lm", candidates, sources=sources)
     assert table["status"].to_pylist() == list(statuses)
     has_none = [score is None for score in table["likelihood@lm"].to_pylist()]
-    assert has_none == [reason is not None for reason in statuses]
-    assert table["cut@lm"].to_pylist() == [0.0, None, None, None, None, 1.0]
+    assert has_none == [False, True, True, True, True, False, False]
+    assert table["cut@lm"].to_pylist() == [0.0, None, None, None, None, 1.0, 1.0]
 
 
 def write_corpus(path, sources=SOURCES):

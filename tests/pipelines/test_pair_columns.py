@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -50,6 +51,10 @@ def test_scores_are_those_of_the_model(nli, tmp_path):
     assert table["pair@nli"].to_list() == pytest.approx(expected.scores.tolist(), abs=1e-6)
     assert table["cut@nli"].to_list() == expected.is_cut.astype(float).tolist()
     assert 0 < expected.is_cut.sum() < 3
+    cut = [
+        "; ".join(np.array(["candidate:cut@nli", "source:cut@nli"])[own]) for own in expected.cut
+    ]
+    assert table["status"].to_list() == [status or None for status in cut]
     run = json.loads((out / "run.json").read_text())
     assert run["signatures"]["pair@nli"].startswith(f"pair@nli|{own.signature}|source:mean|")
     assert run["configuration"]["models"] == models

@@ -65,8 +65,8 @@ def test_features_are_the_columns_of_a_run(models):
         assert found["likelihood@low"][k] == pytest.approx(np.quantile(log_p[k], 0.1), abs=1e-6)
     np.testing.assert_allclose(found["pair@nli"], judged.scores, atol=1e-6)
     of_judge = PairFeatures(FeatureConfig.of(["pair@nli"], models)).read([NEWS] * 3, SUMMARIES)
-    assert of_judge.is_cut.tolist() == judged.is_cut.tolist()
-    assert 0 < of_judge.is_cut.sum() < 3
+    assert of_judge.cut.tolist() == judged.cut.tolist()
+    assert 0 < of_judge.cut.sum() < 6
     np.testing.assert_array_equal(
         read.values[:, : len(WORD_FEATURES)],
         PairFeatures(FeatureConfig()).read([NEWS] * 3, SUMMARIES).values,
@@ -143,7 +143,9 @@ def test_row_that_the_model_cannot_score_has_a_status(scorer, monkeypatch):
     rows = to_rows([*SUMMARIES[:2], "A BROKEN bridge.", "!"], sources=[NEWS] * 4)
     table = run.score(rows)
     assert [score is None for score in table[name].to_pylist()] == [False, False, True, True]
-    whys = [None, None, f"candidate:cannot_be_split@{scorer}", "candidate:no_words"]
+    cut = f"source:cut@{scorer}"  # by the models among the features
+    broken = f"candidate:cannot_be_split@{scorer}"
+    whys = [f"candidate:cut@{scorer}; {cut}", cut, f"{broken}; {cut}", "candidate:no_words"]
     assert table["status"].to_pylist() == whys
     assert table[f"cut@{scorer}"].to_pylist()[0] == 1.0
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -13,10 +14,12 @@ from tokenizers import Tokenizer
 from reffree import batches
 from reffree.batches import count_batches
 from reffree.models import FIRST_SCALE, HEADS, MODEL_PRESETS, Convolution, make_head
-from reffree.readers import PieceReader, Reading, shares
+from reffree.readers import PieceReader, Reading, VectorReader, shares
 from reffree.training import LOSSES, default_loss, fit_scale
+from sms.encoders.registry import load_encoder
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+from tests.sms.scoring_cases import glove_file
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def test_pieces_match_the_tokenizers_own_pairs_of_the_lead(n_words, tokenizer_pa
     (reading,) = make_reader(tokenizer_path, 9).read([document], ["word8 word9"])
     own = Tokenizer.from_file(tokenizer_path).encode("word0 word1 word2 word3", "word8 word9")
     assert [array.tolist() for array in reading.arrays] == [own.ids, own.type_ids]
-    assert reading.is_cut == (n_words > 4)
+    assert reading.cut == (False, n_words > 4)
 
 
 @pytest.mark.parametrize("n_ranks", [1, 2])
@@ -87,7 +90,7 @@ class OneReader:
     """Reads every pair alike."""
 
     def read(self, sources, candidates):
-        return [Reading((), 1, is_cut=False)] * len(sources)
+        return [Reading((), 1, (False, False))] * len(sources)
 
     def collate(self, readings):
         return {}
@@ -102,6 +105,28 @@ def test_count_is_that_of_the_batches(monkeypatch, n_examples, n_ranks):
     for n_groups in range(2, 40):
         made = listed([group] * n_groups, OneReader(), rank=0, **options)
         assert count_batches(n_groups * n_examples, **options) == len(made)
+
+
+def test_what_an_encoder_cuts_is_cut(tmp_path):
+    glove = load_encoder(glove_file(tmp_path / "v.txt", {"cat": [1.0, 2.0], "dog": [2.0, 1.0]}))
+
+    class ShortSighted:
+        """Reads ten letters of a sentence, as it says."""
+
+        unit = "sentence"
+
+        def encode(self, texts):
+            is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
+            return replace(glove.encode(texts), is_cut=is_cut)
+
+    reader = VectorReader(ShortSighted(), unit="sentences", lengths=(2, 1))
+    long, short = "A cat. One dog and another.", "A cat."
+    pairs = [(long, short), (short, long), (short, short), ("A cat. A dog. A cat.", short)]
+    for _ in range(2):  # the texts are remembered
+        readings = reader.read(*zip(*pairs, strict=True))
+        assert [reading.cut for reading in readings] == [
+            (False, True), (True, False), (False, False), (False, True),
+        ]  # fmt: skip
 
 
 def test_too_little_room_or_too_many_ranks_rejected(tokenizer_path):

@@ -122,8 +122,12 @@ def test_text_of_which_nothing_is_seen_has_no_score(config):
 
 def test_cut_rows_are_marked_and_unequal_numbers_refused(bert):
     scorer = scorer_of(build(bert))
-    found = scorer.score(["word1 " * 11, "word1 " * 12], ["word2 word3", "word2 word3"])
-    assert found.is_cut.tolist() == [False, True]
+    sources = ["word1 " * 11, "word1 " * 12, "word1", "word1 " * 20]
+    candidates = ["word2 word3", "word2 word3", "word2 " * 20, "word2 " * 20]
+    found = scorer.score(sources, candidates)
+    assert found.is_cut.tolist() == [False, True, True, True]
+    candidate, source = found.cut.T.tolist()
+    assert (candidate, source) == ([False, False, True, True], [False, True, False, True])
     with pytest.raises(ValueError, match="must be equally many, got 1 and 2"):
         scorer.score(["a"], ["b", "c"])
     with pytest.raises(TypeError, match="must be lists of texts, got a text"):

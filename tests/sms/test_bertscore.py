@@ -117,8 +117,37 @@ def test_text_beyond_the_model_is_marked_and_counted():
     rows = to_rows([long, TEXTS[1]], [TEXTS[1]] * 2, [TEXTS[1]] * 2)
     table = scorer.score(rows)
     assert table["cut@bertscore"].to_pylist() == [1, 0]
+    assert table["status"].to_pylist() == ["candidate:cut@bertscore", None]
     assert table["bertscore_r"].null_count == 0
     assert scorer.counters() == {"bertscore_r.cut": 2}  # one model for both
+
+
+LONG = " ".join(f"Sentence number {k} of the report is here." for k in range(150))
+# candidate, references, F, status
+CUT = [
+    (LONG, [LONG], 1.0, "candidate:cut@bertscore; reference:cut@bertscore"),
+    (f" {LONG.upper()}\n", [LONG], 1.0, "candidate:cut@bertscore; reference:cut@bertscore"),
+    ("A cat.", [LONG, "A cat."], 1.0, "reference:cut@bertscore"),
+    (LONG, [f"{LONG} Nobody came."], None, "candidate:cut@bertscore; reference:cut@bertscore"),
+    (LONG, [f"{LONG} {LONG}"], None, "candidate:cut@bertscore; reference:cut@bertscore"),
+    (LONG, ["A cat.", LONG[:-40]], None, "candidate:cut@bertscore; reference:cut@bertscore"),
+    (LONG, [LONG[:-40], LONG], 1.0, "candidate:cut@bertscore; reference:cut@bertscore"),
+]
+
+
+@pytest.mark.parametrize(("candidate", "references", "f", "cut"), CUT)
+def test_texts_that_differ_beyond_the_cut_never_score_as_identical(candidate, references, f, cut):
+    (row,) = score_texts([candidate], [references], metrics=("bertscore_f",)).to_pylist()
+    assert row["bertscore_f"] == (None if f is None else pytest.approx(f, abs=1e-6))
+    assert row["status"] == (cut if f else f"reference:same_to@minilm; {cut}")
+
+
+def test_one_of_two_texts_may_end_where_the_other_is_cut():
+    text = "a " * 510  # as many tokens as the model reads
+    pairs = [(text, text), (text, text + "b"), (text + "b", text), (text + "c", text + "b")]
+    for candidate, reference in pairs:
+        (row,) = score_texts([candidate], [reference], metrics=("bertscore_f",)).to_pylist()
+        assert (row["bertscore_f"] is None) == (candidate != reference)
 
 
 # candidate, references, whether there is a score

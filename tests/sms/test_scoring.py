@@ -233,6 +233,38 @@ def test_cut_text_has_a_status_beside_its_score(monkeypatch):
     assert status[2] == "source:cut@use"
 
 
+class FirstTenLetters(SentenceVectors):
+    """Reads ten letters of a sentence and says so."""
+
+    def encode(self, texts):
+        is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
+        short = replace(texts, sentences=[sentence[:10] for sentence in texts.sentences])
+        return replace(super().encode(short), is_cut=is_cut)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "text"])
+def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeypatch):
+    encoder = FirstTenLetters()
+    encoder.unit = unit
+    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: encoder)
+    candidate = "A dog met cats there."
+    references = {
+        "A dog met owls there.": False,
+        "A dog met there cats.": False,  # the same words in another order, which it does not see
+        "A dog met  CATS there.": True,
+        candidate: True,
+    }
+    metrics = ("cosine",) if unit == "text" else ("sms", "cosine")
+    config = ScoringConfig(metrics=metrics, encoders={"use": f"use:folder,unit={unit}"})
+    rows = to_rows([candidate] * len(references), list(references))
+    cut = "candidate:cut@use; reference:cut@use"
+    for is_scored, row in zip(
+        references.values(), SummaryScorer(config).score(rows).to_pylist(), strict=True
+    ):
+        assert [row[name] for name in metrics] == [1.0 if is_scored else None] * len(metrics)
+        assert row["status"] == (cut if is_scored else f"reference:same_to@use; {cut}")
+
+
 def test_sides_under_different_encoders(glove):
     # each encoder reads only the texts that its metrics compare
     encoders = {"minilm": "minilm"} | glove
