@@ -20,6 +20,7 @@ from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
+from sms.model_tables import parts_of_name
 from sms.sentences import SENTENCE_END
 from sms.signature import TEXT_FORM, cut_part
 from sms.urls import is_url
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NAME = "reffree"
 PREFIX = f"{NAME}@"
+SOURCE = "source"  # all that they compare with, so `:source` after a name changes nothing
 
 
 @dataclass
@@ -62,12 +64,13 @@ class LearnedMetric(PairsMetric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Take what stands after `reffree@` for a folder or URL."""
-        folder, _ = split_head(name.removeprefix(PREFIX))
-        if not folder or folder == name:
+        named = parts_of_name(name, (SOURCE,)).model
+        if not named:
             raise ValueError(
                 f"metric {name!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from `assay "
                 "train`"
             )
+        folder, _ = split_head(named)
         place = folder if is_url(folder) else os.path.abspath(find_scorer(folder))
         return MetricRequest(name, self, (name,), ("sources",), model=place)
 
@@ -171,7 +174,7 @@ METRICS[NAME] = LearnedMetric(
 
 def _named(request: MetricRequest) -> tuple[str, str | None]:
     """Return the folder and the head that are asked for."""
-    return split_head(request.name.removeprefix(PREFIX))
+    return split_head(request.name.removeprefix(PREFIX).removesuffix(f":{SOURCE}"))
 
 
 def _with_all_sources(pairs: CandidatePairs) -> dict[tuple[int, str], list[str]]:

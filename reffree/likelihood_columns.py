@@ -28,7 +28,7 @@ from reffree.likelihood_settings import LikelihoodSettings
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, Setting, TokenScore
 from sms.metrics import METRICS
-from sms.model_tables import find_model
+from sms.model_tables import find_model, parts_of_name
 from sms.sentences import SENTENCE_END, whole
 from sms.text import TextRules, split_sentences
 
@@ -48,12 +48,12 @@ class Likelihood(PairsMetric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Read model and direction; the table of an alias is checked."""
-        part, model, against = _parts_of(name)
-        if not model:
+        if not parts_of_name(name, SIDE_OF).model:
             raise ValueError(
                 f"metric {name!r} must name a model: {NAME}@MODEL[:{'|'.join(SIDE_OF)}], an alias "
                 "of the tables [models.ALIAS] or a folder"
             )
+        part, model, against = _parts_of(name)
         if part and against != "reference":
             raise ValueError(
                 f"metric {name!r} must end in :reference, or be written {NAME}@{model}"

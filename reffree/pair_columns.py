@@ -16,7 +16,7 @@ from reffree.pair.settings import settings_of
 from sms.encoders import EncoderRuntime
 from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting
 from sms.metrics import METRICS
-from sms.model_tables import find_model
+from sms.model_tables import find_model, parts_of_name
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel
@@ -33,16 +33,13 @@ class PairMetric(PairsMetric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Take what stands after `pair@` for an alias, a folder, a URL or a hub id."""
-        named = name.removeprefix(PREFIX)
-        head, _, asked = named.rpartition(":")
-        if asked not in AGAINST:
-            head, asked = named, ""
-        if not head or named == name:
+        _, named, asked = parts_of_name(name, AGAINST)
+        if not named:
             raise ValueError(
                 f"metric {name!r} must name a model: {PREFIX}ALIAS, with a table "
                 f"[models.ALIAS], or {PREFIX}FOLDER"
             )
-        path, table = find_model(head, models)
+        path, table = find_model(named, models)
         if asked:
             table["against"] = asked
         against = settings_of(table).against

@@ -23,7 +23,7 @@ from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
-from sms.model_tables import find_model
+from sms.model_tables import find_model, parts_of_name
 from sms.naming import user_path
 from sms.ragged import Pairs
 
@@ -224,10 +224,12 @@ class BertScore(Metric):
         self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> MetricRequest:
         """Read the model after `@` and the side after `:`."""
-        rest, _, against = name.rpartition(":")
-        if against not in AGAINST:
-            rest, against = name, ""
-        base, _, named = rest.partition("@")
+        base, named, against = parts_of_name(name, AGAINST)
+        if "@" in name and not named:
+            raise ValueError(
+                f"metric {name!r} must name a model after `@`: an alias of the tables "
+                f"[models.ALIAS], a folder or a hub id; without one write {base}"
+            )
         path, table = (MINILM, {}) if not named else find_model(named, models)
         BertScoreSettings.of(table)
         columns: tuple[str, ...] = (name,)
@@ -276,7 +278,7 @@ def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
     shares = _at(numbers, similar.shares, missing=np.nan)
     is_cut = _at(numbers, similar.is_cut, missing=False)
     is_near = _at(numbers, similar.is_same, missing=False)
-    named = request.name.partition(":")[0].partition("@")[2]
+    named = request.name.removesuffix(f":{request.against}").partition("@")[2]
     cut_by = f"{NAME}@{named}" if named else NAME
     for read, flags in zip(("candidate", request.against), is_cut.T, strict=True):
         batch.read_in_part[f"{read}:cut@{cut_by}"] = of.any(flags)

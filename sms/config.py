@@ -118,7 +118,8 @@ class ScoringConfig:
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns: those asked for, in order, then those that come along."""
         asked = (column for request in self.all_requests for column in request.columns)
-        along = (name for r in self.requests for name in r.metric.companions_of(r))
+        # columns of one model, as `bertscore_p` and `bertscore_f`, share what comes along
+        along = dict.fromkeys(name for r in self.requests for name in r.metric.companions_of(r))
         return (*asked, *along)
 
     @property

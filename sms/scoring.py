@@ -109,7 +109,7 @@ class SummaryScorer:
         """A text for each column that identifies its numbers."""
         by_column: dict[str, str] = {}
         for request in self._setting.requests:
-            by_column |= request.metric.signatures(request, self._setting)
+            by_column = request.metric.signatures(request, self._setting) | by_column
         return {column: by_column[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:

@@ -208,6 +208,8 @@ def test_scorers_of_features_are_told_apart_by_their_content(tmp_path):
 UNNAMED = "must name a scorer: reffree@news, or reffree@DIR"
 REFUSED = {
     **dict.fromkeys(("reffree", "reffree@", "reffree:source"), UNNAMED),
+    "reffree@news:reference": "metric 'reffree@news:reference' must end in :source",
+    "reffree@news.fluency:": "metric 'reffree@news.fluency:' must end in :source",
     "reffree@no": r"must be a scorer's folder with scorer.json, got none",
     "reffree@news.style": "no head `style` in the scorer; there are coherence",
 }
@@ -217,6 +219,17 @@ REFUSED = {
 def test_scorer_that_is_not_there_rejected(name):
     with pytest.raises(ValueError, match=REFUSED[name]):
         SummaryScorer(ScoringConfig(metrics=["rouge1", name]))
+
+
+def test_scorer_may_be_said_to_read_the_source(scorer):
+    names = [f"{name}{more}" for name in ("reffree@news.fluency", f"reffree@{scorer}")
+             for more in ("", ":source")]  # fmt: skip
+    run = SummaryScorer(ScoringConfig(metrics=names))
+    (row,) = run.score(to_rows(["The cat sat."], sources=["The cat saw a bird."])).to_pylist()
+    assert row[names[0]] == row[names[1]]
+    assert row[names[2]] == row[names[3]]
+    assert run.signatures[names[0]] == run.signatures[names[1]]
+    assert run.signatures[names[2]] == run.signatures[names[3]]
 
 
 def test_source_is_read_as_far_as_the_run_says(scorer):

@@ -180,6 +180,10 @@ def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
     ("name", "models", "said"),
     [
         ("likelihood", {}, r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
+        ("likelihood@lm:", {}, "must end in :source or :recall or :reference"),
+        ("likelihood@lm:target", {}, "must end in :source or :recall or :reference"),
+        ("likelihood@:source", {}, "must name a model: likelihood@MODEL"),
+        ("likelihood:source", {}, "must name a model: likelihood@MODEL"),
         ("likelihood_p@lm", {}, "must end in :reference, or be written likelihood@lm"),
         ("likelihood@lm", {"lm": {"path": "x", "vlaue": 1}}, "unknown key `vlaue` of a likelihood"),
         ("length", {"l m": "x"}, "model alias 'l m' must be letters"),

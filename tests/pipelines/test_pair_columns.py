@@ -125,6 +125,9 @@ def test_the_door_knows_it_as_a_reward():
     [
         ("pair@", {}, "must name a model: pair@ALIAS"),
         ("pair", {}, "must name a model: pair@ALIAS"),
+        ("pair@:source", {}, "must name a model: pair@ALIAS"),
+        ("pair@nli:", {}, "must end in :reference or :source"),
+        ("pair@nli:sources", {}, "must end in :reference or :source"),
         ("pair@nli", {"nli": "/no/such/folder"}, "no model folder at"),
         ("pair@nli", {"nli": {"path": "x", "over": 1}}, "unknown key `over` of a pair"),
     ],

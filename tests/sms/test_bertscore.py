@@ -111,6 +111,22 @@ def test_names_sides_and_the_best_of_several_references():
     np.testing.assert_allclose(parts[2], np.max(parts[:2], axis=0), atol=1e-6)
 
 
+def test_parts_may_be_asked_for_by_name():
+    scorer = SummaryScorer(ScoringConfig(metrics=("bertscore_p", "bertscore_f")))
+    (row,) = scorer.score(to_rows(TEXTS[:1], REFERENCES[:1])).to_pylist()
+    assert list(row) == ["bertscore_p", "bertscore_f", "cut@bertscore", "status"]
+    assert [row["bertscore_p"], row["bertscore_f"]] == pytest.approx(scored()[0, [0, 2]], abs=ATOL)
+    assert tuple(scorer.signatures) == scorer.score_fields
+
+
+def test_model_may_lie_in_a_folder_with_a_colon(tmp_path):
+    (tmp_path / "mini:lm").symlink_to(minilm_folder())
+    names = (f"bertscore_f@{tmp_path}/mini:lm", f"bertscore_f@{tmp_path}/mini:lm:reference")
+    (row,) = score_texts(TEXTS[:1], REFERENCES[:1], metrics=names).to_pylist()
+    assert [row[name] for name in names] == pytest.approx([scored()[0, 2]] * 2, abs=ATOL)
+    assert row["status"] is None
+
+
 def test_text_beyond_the_model_is_marked_and_counted():
     long = " ".join(f"Sentence number {k} is here." for k in range(200))
     scorer = SummaryScorer(ScoringConfig(metrics=("bertscore_r", "bertscore_f:source")))
