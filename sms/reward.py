@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # What takes a moment to import is imported when a reward is made.
 
 Message = Mapping[str, Any]
+"""Has a `role` and a `content`: a text, or parts of the type `text`, which are joined."""
 Completion = str | Sequence[Message] | None
 """A text, or the messages of a conversation; null counts as no text."""
 Against = Sequence[str | Sequence[str] | None] | None
@@ -63,7 +64,7 @@ class Reward:
     undefined : float, optional
         Reward where some part has nothing to score, finite; the lower bound by default.
     bounds : (float, float), optional
-        Lowest and highest value of a scorer; metrics and trained scorers know their own.
+        Lowest and highest reward; by default those of the metrics, or of the trained scorer.
     multi_reference : {"best", "mean", "first"}
     language : str
         Language of the texts, as in `sms.languages`.
@@ -130,7 +131,7 @@ class Reward:
                 models=models or {},
             )
             columns = [_only_column(request.columns) for request in config.requests]
-            bounds = _bounds_of_sum(config.requests, self.weights)
+            bounds = bounds or _bounds_of_sum(config.requests, self.weights)
             if list(self.weights.values()) == [1.0]:
                 self.higher_is = config.requests[0].metric.higher_is.partition(",")[0]
             from sms.scoring import SummaryScorer
@@ -297,10 +298,21 @@ def _text_of(completion: Completion) -> str | None:
             "a completion must be a text or a list of messages with `role` and `content`, got a "
             f"{type(completion).__name__}: {completion!r:.60}"
         ) from error
-    text = said[-1] if said else None
-    if text is None or isinstance(text, str):
-        return text
-    raise TypeError(f"a message's `content` must be a text, got {type(text).__name__}")
+    content = said[-1] if said else None
+    if content is None or isinstance(content, str):
+        return content
+    return "".join(map(_text_of_part, content if isinstance(content, list | tuple) else [content]))
+
+
+def _text_of_part(part: object) -> str:
+    """Return the text of a part of a message, as trainers of vision models write it."""
+    said = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
+    if isinstance(said, str):
+        return said
+    raise TypeError(
+        "a message's `content` must be a text, or parts like {'type': 'text', 'text': ...}, got "
+        f"{part!r:.60}"
+    )
 
 
 def weights_of(metric: str | Mapping[str, float]) -> dict[str, float]:

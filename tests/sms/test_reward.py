@@ -95,6 +95,9 @@ CONVERSATIONS = [
     ([said("A text.")], "A text."),
     ([said("Think."), said("tool", "tool"), said("Answer.")], "Answer."),
     ([said("First."), said("Then?", "user")], "First."),
+    ([said([{"type": "text", "text": "A text."}])], "A text."),
+    ([said([{"type": "text", "text": "A "}, {"type": "text", "text": "text."}])], "A text."),
+    ([said([])], ""),
     ([said(None)], None),
     ([{"role": "assistant", "tool_calls": []}], None),
     ([said("Only a question?", "user")], None),
@@ -142,6 +145,16 @@ def test_any_scorer_is_a_reward():
     assert (reward.__name__, reward.signature, reward.higher_is) == ("good", "good", "better")
     assert reward.counters() == {"rewards": 3, "undefined": 1, "asked": 1}
     assert pickle.loads(pickle.dumps(reward))(["good"]) == [1.0]
+
+
+def test_bounds_that_are_given_count_for_names_too():
+    reward = Reward("bertscore_f", bounds=(-1.0, 1.0), device="cpu")
+    assert (reward.bounds, reward.undefined) == ((-1.0, 1.0), -1.0)
+    assert reward(["", "A cat."], references=["A cat."] * 2) == [-1.0, pytest.approx(1, abs=1e-6)]
+    both = Reward("rouge1_f - .1*length", bounds=(-9.0, 1.0))
+    assert (both.bounds, both(["..."], references=["A cat."])) == ((-9.0, 1.0), [-9.0])
+    with pytest.raises(ValueError, match="`bounds` must be a lower and a higher value"):
+        Reward("sms", bounds=(1.0, 0.0))
 
 
 SUM = "rouge1_f + .5*length - 2*repetition"
@@ -198,7 +211,10 @@ WRONG_CALLS = [
     ({"candidates": "A text."}, "`candidates` must be a list of texts, got one text"),
     ({"candidates": [["A text."]]}, r"a text or a list of messages .*, got a list: "),
     ({"candidates": [math.nan]}, r"a text or a list of messages .*, got a float: nan"),
-    ({"candidates": [[said(["hi"])]]}, "a message's `content` must be a text, got list"),
+    ({"candidates": [[said(["hi"])]]}, r"a message's `content` must be a text, .*, got 'hi'"),
+    ({"candidates": [[said(3)]]}, r"`content` must be a text, or parts like .*, got 3"),
+    ({"candidates": [[said([{"type": "image", "text": "A"}])]]}, r"got \{'type': 'image'"),
+    ({"candidates": [[said([{"type": "text", "text": None}])]]}, r"got \{'type': 'text'"),
     ({"references": [{"text": "A"}] * 3}, r"must be a text or a list of texts, got \{'text'"),
 ]
 
