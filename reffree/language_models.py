@@ -122,7 +122,7 @@ class Remembered:
     """
 
     def __init__(self, owner: str, cache_folder: str | None) -> None:
-        self._recent: Recent[np.ndarray] = Recent(lambda values: values.nbytes + _KEY_BYTES)
+        self._recent: Recent[np.ndarray] = Recent(_KEY_BYTES)
         self._disk: VectorCache | None = None
         if cache_folder is not None:
             self._disk = VectorCache(cache_folder, owner=owner, dimension=1)

@@ -153,7 +153,7 @@ class VectorReader:
     def __init__(self, encoder: Encoder, *, unit: str, lengths: tuple[int, int]) -> None:
         self._encoder, self._unit, self._lengths = encoder, unit, lengths
         self._segmenter = Segmenter(TextRules())
-        self._recent: Recent[tuple[np.ndarray, bool]] = Recent(lambda own: own[0].nbytes)
+        self._recent: Recent[tuple[np.ndarray, bool]] = Recent()
         """The vectors of recent texts, and whether the encoder read one only in part."""
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> list[Reading]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -37,6 +38,7 @@ LEAST_KNOWN = 0.5
 class SummaryScorer:
     """Scores batches under a configuration.
 
+    A pickle has the configuration and no weights, which are loaded where it is unpickled.
     `threads` are those of the compiled kernels and of the encoders, `device` (`auto`, `cpu` or
     `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run;
     none of them is in a signature. Raises `ValueError` if an encoder's file is missing or damaged,
@@ -59,6 +61,9 @@ class SummaryScorer:
         cache_folder: str | None = None,
     ) -> None:
         self.config = config
+        self._again = partial(
+            SummaryScorer, config, threads, device=device, cache_folder=cache_folder
+        )
         self.threads = threads or available_threads()
         config.compile_aside()
         self._reader = TextReader(config, {})
@@ -88,6 +93,9 @@ class SummaryScorer:
             source_tokens=config.source_tokens,
             threads=self.threads,
         )
+
+    def __reduce__(self) -> tuple[partial[SummaryScorer], tuple[()]]:
+        return self._again, ()
 
     @property
     def input_columns(self) -> tuple[str, ...]:

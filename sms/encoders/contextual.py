@@ -83,7 +83,7 @@ class ContextualEncoder(ABC):
         self.signature, self.content_hash = signature, content_hash
         self.has_words, self.dimension = has_words, dimension
         self.pooling, self.unit = pooling, unit
-        self._cache: Recent[SentenceVectors] = Recent(lambda own: own[0].nbytes + own[1].nbytes)
+        self._cache: Recent[SentenceVectors] = Recent()
         self._disk: VectorCache | None = None
         self.counts = dict.fromkeys(COUNTERS, 0)
 

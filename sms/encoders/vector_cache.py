@@ -12,7 +12,7 @@ import hashlib
 import logging
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from importlib import metadata
@@ -46,16 +46,26 @@ logger = logging.getLogger(__name__)
 
 
 class Recent(Generic[V]):
-    """Values by text; `size_of` gives their bytes, and those not used for longest go first."""
+    """Values by text, arrays or tuples with arrays; those not used for longest go first.
 
-    def __init__(self, size_of: Callable[[V], int]) -> None:
-        self._size_of = size_of
+    `extra_bytes` are those of a value in addition to its arrays. A pickle brings no values along.
+    """
+
+    def __init__(self, extra_bytes: int = 0) -> None:
+        self._extra_bytes = extra_bytes
         self._values: OrderedDict[str, V] = OrderedDict()
         self.n_bytes = 0
 
     def __getitem__(self, text: str) -> V:
         self._values.move_to_end(text)
         return self._values[text]
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return Recent, (self._extra_bytes,)
+
+    def _size_of(self, value: V) -> int:
+        parts = value if isinstance(value, tuple) else (value,)
+        return self._extra_bytes + sum(getattr(part, "nbytes", 0) for part in parts)
 
     def missing(self, texts: Iterable[str]) -> list[int]:
         """Return the places of the texts that have no value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 
@@ -406,3 +407,34 @@ def test_mover_raises_at_a_text_without_words_and_a_wrong_kind(glove):
         scorer.score(["A cat.", "..."], ["A dog.", "A dog."])
     with pytest.raises(ValueError, match=r"`kind` must be sms, wms or s\+wms, got 'wsm'"):
         SentenceMover("wsm")
+
+
+# Pickles
+
+
+def test_pickled_scorer_is_small_and_gives_the_same(glove):
+    config = ScoringConfig(metrics=METRICS, encoders={"minilm": "minilm"} | glove)
+    scorer = SummaryScorer(config, 1, device="cpu")
+    expected = scorer.score(random_rows(5, seed=2))
+    pickled = pickle.dumps(scorer)
+    assert len(pickled) < 10_000
+    again = pickle.loads(pickled)
+    assert again.score(random_rows(5, seed=2)) == expected
+    assert (again.signatures, again.threads, again.config) == (scorer.signatures, 1, config)
+
+
+def test_pickled_scorer_keeps_its_cache_folder(glove, tmp_path):
+    config = ScoringConfig(metrics=("cosine",))
+    scorer = SummaryScorer(config, cache_folder=str(tmp_path))
+    scorer.score(to_rows([GOOD], [REFERENCE]))
+    again = pickle.loads(pickle.dumps(scorer))
+    again.score(to_rows([GOOD], [REFERENCE]))
+    assert again.counters()["minilm.from_disk"] == 4
+
+
+def test_pickled_mover_gives_the_same():
+    mover = SentenceMover("s+wms", against="source", multi_reference="mean")
+    again = pickle.loads(pickle.dumps(mover))
+    assert again.signature == mover.signature
+    texts = ([GOOD], [REFERENCE])
+    np.testing.assert_array_equal(again.score(*texts), mover.score(*texts))

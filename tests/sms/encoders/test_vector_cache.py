@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sqlite3
 from contextlib import closing
@@ -129,9 +130,14 @@ def test_words_that_are_not_asked_for_are_not_kept(tmp_path):
 
 
 def test_oldest_values_are_forgotten_first():
-    recent: Recent[str] = Recent(len)
-    recent.add({"a": "xx", "b": "xx"}, 5)
-    assert recent["a"] == "xx"  # used, so that `b` is older
-    recent.add({"c": "xx"}, 5)
+    recent: Recent[object] = Recent(extra_bytes=1)
+    two = np.zeros(2, dtype=np.int8)
+    recent.add({"a": two, "b": (two, True)}, 7)
+    assert recent["a"] is two  # used, so that `b` is older
+    recent.add({"c": (two[:1], two[:1])}, 7)
     assert recent.missing(["a", "b", "c"]) == [1]
-    assert recent.n_bytes == 4
+    assert recent.n_bytes == 6
+    copied = pickle.loads(pickle.dumps(recent))
+    assert copied.missing(["a", "b", "c"]) == [0, 1, 2]
+    copied.add({"d": two}, 7)
+    assert copied.n_bytes == 3
