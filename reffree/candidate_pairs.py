@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sms.cutting import first_tokens
 from sms.metric import Batch, Metric, MetricRequest
-from sms.sentences import whole
+from sms.sentences import SENTENCE_END, whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,17 +32,30 @@ class CandidatePairs:
         """Pair the candidates of a batch with what a metric compares them with."""
         side = request.against or ""
         is_best = side == "reference" and batch.setting.multi_reference == "best"
-        given = batch.rows["candidate"].to_pylist()
+        candidates = batch.rows["candidate"].to_pylist()
+        return cls.of_texts(candidates, _others(request, batch), side=side, is_best=is_best)
+
+    @classmethod
+    def of_texts(
+        cls,
+        given: Sequence[str | None],
+        others: Sequence[Sequence[str | None]],
+        *,
+        side: str,
+        is_best: bool = False,
+    ) -> CandidatePairs:
+        """Pair each candidate with its other texts, of which there are as many lists."""
         paired: list[tuple[int, int, str, str]] = []
         reasons: dict[int, list[str]] = {}
-        for row, (candidate, own) in enumerate(zip(given, _others(request, batch), strict=True)):
+        for row, (candidate, own) in enumerate(zip(given, others, strict=True)):
             usable = [(k, text) for k, text in enumerate(own) if text and not _why_unusable(text)]
             if why := _why_unusable(candidate):
                 reasons[row] = [f"candidate:{why}"]
             elif side and not usable:
                 reasons[row] = [f"{side}:{_why_unusable(own[0]) if own else 'missing'}"]
             else:
-                paired += [(row, k, candidate, text) for k, text in usable or [(0, "")]]
+                read = candidate or ""  # null has a reason
+                paired += [(row, k, read, text) for k, text in usable or [(0, "")]]
         rows = np.array([row for row, *_ in paired], dtype=np.int64)
         return cls(
             [candidate for *_, candidate, _ in paired],
@@ -54,6 +67,17 @@ class CandidatePairs:
             len(given),
             reasons,
         )
+
+    def by_row(self) -> dict[tuple[int, str], list[str]]:
+        """Return all other texts of every row and candidate, as a scorer reads them.
+
+        It finds sentences itself, so the ends of given ones go.
+        """
+        by_row: dict[tuple[int, str], list[str]] = {}
+        for row, *texts in zip(self.rows.tolist(), self.candidates, self.others, strict=True):
+            candidate, other = (text.replace(SENTENCE_END, " ") for text in texts)
+            by_row.setdefault((row, candidate), []).append(other)
+        return by_row
 
     def together(self, scores: np.ndarray) -> np.ndarray:
         """Put the scores of each row's pairs together; a pair that has none might be the best."""

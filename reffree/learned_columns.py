@@ -21,12 +21,11 @@ from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricRequest, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.model_tables import parts_of_name
-from sms.sentences import SENTENCE_END
 from sms.signature import TEXT_FORM, cut_part
 from sms.urls import is_url
 
 if TYPE_CHECKING:
-    from reffree.scorer import LearnedScorer, LinearPairs, PairScores
+    from reffree.scorer import LearnedScorer, LinearPairs, RowScores
 
 NAME = "reffree"
 PREFIX = f"{NAME}@"
@@ -50,9 +49,9 @@ class LearnedModel:
         """Return how many candidates were read in part, or had a source that was."""
         return {"cut": self.n_cut}
 
-    def score(self, sources: Sequence[Sequence[str]], candidates: Sequence[str]) -> PairScores:
-        """Score candidates against all of their sources, a column for each head."""
-        scored = self.scorer.score_against_all(sources, candidates)
+    def score(self, pairs: CandidatePairs, name: str) -> RowScores:
+        """Score rows, a column for each head."""
+        scored = self.scorer.score_rows(pairs, name)
         self.n_cut += int(scored.is_cut.sum())
         return scored
 
@@ -114,16 +113,16 @@ class LearnedMetric(PairsMetric):
 
     def of_rows(self, request: MetricRequest, batch: Batch) -> ByRow:
         """Score a batch; all heads are computed once."""
-        scores, cut, reasons = batch.once(
-            (LearnedMetric, request.model), lambda: self._all_heads(request, batch)
-        )
         model: LearnedModel = batch.setting.models[request.name]
         folder, head = _named(request)
-        (column,) = self.companions_of(request)
-        is_cut = np.where(np.isnan(cut[:, 0]), np.nan, cut.max(axis=1))
-        columns = {request.name: model.scorer.chosen(scores, head), column: is_cut}
-        sides = zip(("candidate", request.against), cut.T > 0, strict=True)
-        return ByRow(columns, reasons, {f"{side}:cut@{folder}": own for side, own in sides})
+        scored = batch.once(
+            (LearnedMetric, request.model),
+            lambda: model.score(CandidatePairs.of(request, batch), folder),
+        )
+        (cut,) = self.companions_of(request)
+        is_cut = np.where(scored.is_read, scored.is_cut, np.nan)
+        columns = {request.name: model.scorer.chosen(scored.scores, head), cut: is_cut}
+        return ByRow(columns, scored.reasons, scored.read_in_part)
 
     def details(
         self, request: MetricRequest, batch: Batch, column: str
@@ -134,32 +133,9 @@ class LearnedMetric(PairsMetric):
             return {}
         pairs = CandidatePairs.of(request, batch)
         by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
-        for (row, candidate), sources in _with_all_sources(pairs).items():
+        for (row, candidate), sources in pairs.by_row().items():
             by_row[row] = _parts_of(linear, sources, candidate, _named(request)[1])
         return {"parts": by_row}
-
-    def _all_heads(
-        self, request: MetricRequest, batch: Batch
-    ) -> tuple[np.ndarray, np.ndarray, dict[int, list[str]]]:
-        """Score a batch: a column for each head, what was cut, why a row has no score.
-
-        Of what was cut, the first column is about the candidate, the second about the source; NaN
-        where nothing was read.
-        """
-        pairs = CandidatePairs.of(request, batch)
-        usable = _with_all_sources(pairs)
-        rows = [row for row, _ in usable]
-        scored = batch.setting.models[request.name].score(
-            list(usable.values()), [candidate for _, candidate in usable]
-        )
-        scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
-        scores[rows] = scored.scores
-        cut = np.full((pairs.n_rows, 2), np.nan)
-        cut[rows] = scored.cut
-        folder, _ = _named(request)
-        for place, why in scored.reasons.items():
-            pairs.reasons[rows[place]] = [f"{reason}@{folder}" for reason in why]
-        return scores, cut, pairs.reasons
 
 
 METRICS[NAME] = LearnedMetric(
@@ -175,18 +151,6 @@ METRICS[NAME] = LearnedMetric(
 def _named(request: MetricRequest) -> tuple[str, str | None]:
     """Return the folder and the head that are asked for."""
     return split_head(request.name.removeprefix(PREFIX).removesuffix(f":{SOURCE}"))
-
-
-def _with_all_sources(pairs: CandidatePairs) -> dict[tuple[int, str], list[str]]:
-    """Return the sources of every row and candidate that has words, as a scorer reads them.
-
-    It finds sentences itself, so the ends of given ones go.
-    """
-    by_row: dict[tuple[int, str], list[str]] = {}
-    for row, *texts in zip(pairs.rows.tolist(), pairs.candidates, pairs.others, strict=True):
-        candidate, source = (text.replace(SENTENCE_END, " ") for text in texts)
-        by_row.setdefault((row, candidate), []).append(source)
-    return by_row
 
 
 def _parts_of(

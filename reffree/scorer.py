@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from reffree.building import Built, rebuild
+from reffree.candidate_pairs import CandidatePairs
 from reffree.features import UNDEFINED, PairFeatures
 from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
@@ -55,6 +56,22 @@ class PairScores:
         return self.cut[:, 0] | self.cut[:, 1]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowScores:
+    """Scores of rows, each against all of its sources."""
+
+    scores: np.ndarray  # of each head, NaN where there is none; float64, (n, n_heads)
+    is_read: np.ndarray  # whether there was something to read, bool, (n,)
+    reasons: Mapping[int, list[str]]  # by row, why it has no score
+    read_in_part: Mapping[str, np.ndarray]
+    """By `SIDE:cut@NAME`, of which rows only the lead of that text was read, bool, (n,)."""
+
+    @property
+    def is_cut(self) -> np.ndarray:
+        """Whether some text was cut, bool, (n,)."""
+        return np.any([*self.read_in_part.values()], axis=0)
+
+
 class LearnedScorer:
     """Scores candidates without a reference; `load_scorer` makes one.
 
@@ -91,22 +108,35 @@ class LearnedScorer:
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
 
-    def prepare(self, rows: pa.Table) -> np.ndarray:
-        """Score rows with `candidate` and `sources`; NaN where either has no word."""
-        candidates, given = rows["candidate"].to_pylist(), rows["sources"].to_pylist()
-        sources = [[text for text in own or () if _has_word(text)] for own in given]
-        usable = [k for k, text in enumerate(candidates) if sources[k] and _has_word(text)]
-        scores = np.full(len(candidates), np.nan)
-        if usable:
-            scored = self.score_against_all(
-                [sources[k] for k in usable], [candidates[k] for k in usable]
-            )
-            scores[usable] = self.chosen(scored.scores)
-        return scores
+    def prepare(self, rows: pa.Table) -> RowScores:
+        """Score rows with `candidate` and `sources`."""
+        sources = [own or [] for own in rows["sources"].to_pylist()]
+        candidates = rows["candidate"].to_pylist()
+        return self.score_rows(CandidatePairs.of_texts(candidates, sources, side="source"), COLUMN)
 
-    def compare(self, prepared: np.ndarray) -> pa.Table:
-        """Return the scores of `prepare` as a column, null where undefined."""
-        return pa.table({COLUMN: pa.array(prepared, pa.float64(), from_pandas=True)})
+    def compare(self, prepared: RowScores) -> pa.Table:
+        """Return the scores of `prepare` as a column, null where undefined, and a status."""
+        scores = self.chosen(prepared.scores)
+        said = [prepared.reasons.get(row, []) for row in range(scores.size)]
+        for cut, rows in prepared.read_in_part.items():
+            said = [[*own, cut] if is_cut else own for own, is_cut in zip(said, rows, strict=True)]
+        status = pa.array(["; ".join(own) or None for own in said], pa.string())
+        return pa.table({COLUMN: pa.array(scores, from_pandas=True), "status": status})
+
+    def score_rows(self, pairs: CandidatePairs, name: str) -> RowScores:
+        """Score every row that has words, a column for each head; `name` is for statuses."""
+        usable = pairs.by_row()
+        rows = [row for row, _ in usable]
+        scored = self.score_against_all(
+            list(usable.values()), [candidate for _, candidate in usable]
+        )
+        scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
+        is_read, cut = np.zeros(pairs.n_rows, dtype=bool), np.zeros((pairs.n_rows, 2), dtype=bool)
+        scores[rows], is_read[rows], cut[rows] = scored.scores, True, scored.cut
+        why = {rows[k]: [f"{own}@{name}" for own in said] for k, said in scored.reasons.items()}
+        sides = zip(("candidate", pairs.side), cut.T, strict=True)
+        read_in_part = {f"{side}:cut@{name}": own for side, own in sides}
+        return RowScores(scores, is_read, pairs.reasons | why, read_in_part)
 
     def counters(self) -> dict[str, int]:
         """Return nothing: it counts nothing."""
@@ -227,10 +257,6 @@ class LinearPairs:
         """What identifies the scores."""
         metrics = self.features.metrics
         return signature_of_linear(self.model, metrics.signature if metrics else "")
-
-
-def _has_word(text: str | None) -> bool:
-    return text is not None and any(map(str.isalnum, text))
 
 
 def load_scorer(
