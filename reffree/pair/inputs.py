@@ -29,7 +29,7 @@ def summary_pieces(text: str, settings: PairSettings, rules: TextRules) -> list[
     """Cut a summary."""
     if settings.summary == WHOLE:
         return [whole(text)]
-    return _long_enough(sentences_of(text, rules), text, settings)[: settings.most_summary]
+    return _long_enough(sentences_of(text, rules), text, settings)
 
 
 def document_pieces(
@@ -52,7 +52,7 @@ def document_pieces(
             lines = text.split(_LINE) if rules.is_split else [text]
             parts = [part for line in lines for part in (_LINE, *sentences_of(line, rules))]
             pieces = _full_chunks(parts[1:], most, count)
-    return (pieces or [whole(text)])[: settings.most_document]
+    return pieces or [whole(text)]
 
 
 def sentences_of(text: str, rules: TextRules) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -144,23 +144,21 @@ class PairModel:
         """Return the answers for every row, or which text cannot be split."""
         if self.settings.against == "none":
             documents = [""] * len(summaries)
-        count = self._maker.count_tokens
-        of_documents = {
-            text: attempt(lambda text: document_pieces(text, self.settings, rules, count), text)
-            for text in dict.fromkeys(documents)
-        }
-        of_summaries = {
-            text: attempt(lambda text: summary_pieces(text, self.settings, rules), text)
-            for text in dict.fromkeys(summaries)
-        }
-        cut = [
-            (of_documents[document], of_summaries[summary])
-            for document, summary in zip(documents, summaries, strict=True)
-        ]
-        wanted = dict.fromkeys(pair for d, s in cut for pair in product(d or (), s or ()))
-        answers = self._answers(list(wanted))
+        settings, count = self.settings, self._maker.count_tokens
+        of_documents, longer_documents = _first_pieces(
+            lambda text: document_pieces(text, settings, rules, count),
+            documents,
+            settings.most_document,
+        )
+        of_summaries, longer_summaries = _first_pieces(
+            lambda text: summary_pieces(text, settings, rules), summaries, settings.most_summary
+        )
+        both = [*zip(documents, summaries, strict=True)]
+        pairs = (product(of_documents[d] or (), of_summaries[s] or ()) for d, s in both)
+        answers = self._answers(list(dict.fromkeys(chain.from_iterable(pairs))))
         matrices: list[_Matrix | str] = []
-        for document, summary in cut:
+        for d, s in both:
+            document, summary = of_documents[d], of_summaries[s]
             each = [answers[pair] for pair in product(document or (), summary or ())]
             known = [own for own in each if own is not None]
             if document is None:
@@ -171,6 +169,7 @@ class PairModel:
                 values = np.array(known, dtype=np.float64)
                 values = values.reshape(len(document), len(summary), -1)
                 is_cut = values[:, :, -2:].reshape(-1, 2).max(axis=0) > 0
+                is_cut |= [s in longer_summaries, d in longer_documents]
                 matrices.append(_Matrix(document, summary, values[:, :, :-2], is_cut))
         return matrices
 
@@ -245,6 +244,15 @@ class Convolution:
         mean = float((counts @ self.by_bin[:-1] + self.by_bin[-1]).mean())
         logits = self.final[:, :3].sum(axis=1) * mean + self.final[:, 3]
         return float(1 / (1 + np.exp(logits[0] - logits[1])))
+
+
+def _first_pieces(
+    cut: Callable[[str], list[str]], texts: Sequence[str], most: int | None
+) -> tuple[dict[str, list[str] | None], set[str]]:
+    """Return the first pieces of every text, None if it cannot be split, and texts with more."""
+    pieces = {text: attempt(cut, text) for text in dict.fromkeys(texts)}
+    longer = {text for text, own in pieces.items() if own and most and len(own) > most}
+    return {text: own and own[:most] for text, own in pieces.items()}, longer
 
 
 def by_summary_piece(values: np.ndarray, settings: PairSettings) -> np.ndarray:

@@ -28,11 +28,11 @@ from sms.file_hashes import hash_of_file, hash_of_files
 from sms.naming import cache_folder
 from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of
-from sms.text import SegmentedTexts
+from sms.text import SegmentedTexts, composed
 
 SHARED_FROM_BYTES = 1 << 22
 """The table of a smaller file is in the memory of each process: there is nothing to gain."""
-_TABLE_FORMAT = 1
+_TABLE_FORMAT = 2
 """Part of every table's name: another format finds nothing rather than something wrong."""
 _ARRAYS = ("vectors", "keys", "rows")
 _KEY_BYTES = 16
@@ -54,16 +54,19 @@ class WordTable:
     vectors: np.ndarray
     """Shape (n_words + 1, d); the last row is the zero vector of unknown words."""
     keys: np.ndarray
-    """Hashes of the distinct words, sorted, bytes."""
+    """Hashes of the distinct words in the form in which texts are read, sorted, bytes."""
     rows: np.ndarray
     """Where the vector of each key is, int64; of words that occur twice, the first."""
 
     @classmethod
     def of(cls, words: Sequence[str], vectors: np.ndarray) -> WordTable:
         """Make a table of words and their vectors, shape (n_words, d)."""
-        keys, rows = np.unique(_keys_of(words), return_index=True)
+        composed_words = [*map(composed, words)]
+        changed = [one != word for one, word in zip(composed_words, words, strict=True)]
+        order = np.argsort(changed, kind="stable")  # a word as it stands comes before all others
+        keys, first = np.unique(_keys_of(composed_words)[order], return_index=True)
         nothing = np.zeros((1, vectors.shape[1]), vectors.dtype)
-        return cls(np.concatenate([vectors, nothing]), keys, rows.astype(np.int64))
+        return cls(np.concatenate([vectors, nothing]), keys, order[first].astype(np.int64))
 
     def rows_of(self, words: Sequence[str]) -> np.ndarray:
         """Return the row of each word's vector, -1 where there is none; int64."""

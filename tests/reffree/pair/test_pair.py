@@ -127,6 +127,20 @@ def test_the_summary_stays_where_a_template_ends_in_it(folder_of):
     assert found.is_cut.all()
 
 
+def test_pieces_that_are_left_out_are_cut(folder_of):
+    settings = {"document": "sentences", "summary": "sentences", "negative": None}
+    limits = {"most_document": 2, "most_summary": 1}
+    model = PairModel(str(folder_of("summac-zs")), settings | limits)
+    long, short = "It rained in May. The bridge closed. Nobody came.", "The bridge closed."
+    pairs = [(short, short), (long, short), (short, long), (long, long)]
+    found = model.score(*zip(*pairs, strict=True))
+    assert found.cut.tolist() == [[False, False], [False, True], [True, False], [True, True]]
+    lead = "It rained in May. The bridge closed."
+    expected = model.score([short, lead, short, lead], [short, short, *["It rained in May."] * 2])
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert not expected.is_cut.any()
+
+
 # At speed
 
 
