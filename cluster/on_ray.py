@@ -14,10 +14,11 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
+from cluster.children import ProcessLost
 from cluster.parts import Job, ShardReport
 from cluster.process_runner import Reports
 from cluster.ray_options import RayOptions
-from cluster.ray_process import ProcessLost, call_apart
+from cluster.ray_process import call_apart
 from cluster.shards import Shard
 from cluster.store import absolute
 from sms.scorers import Scorer

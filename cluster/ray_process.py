@@ -10,31 +10,21 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import re
 import secrets
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import IO, Any
 
-from cluster.children import sendable, start_child
+from cluster.children import ProcessLost, call_child
 
-_GRACE_S = 20.0  # for stopping actors and leaving the cluster
 _KEPT_BYTES = 64 << 10
 _RAY_SAYS = re.compile(r"\] (?:\(\w+\) )?\w+\.(?:cc|h):\d+: +(.*)")
 _SHOWN_LENGTH = 160
 
 logger = logging.getLogger(__name__)
-
-
-class ProcessLost(RuntimeError):
-    """The process has ended without an answer."""
 
 
 def call_apart(
@@ -43,34 +33,25 @@ def call_apart(
     tell: Mapping[str, Any],
     address: str | None,
 ) -> Any:  # noqa: ANN401
-    """Call a function that uses Ray in another process, which ends when this one does.
+    """Call a function that uses Ray in another process, as `call_child` does.
 
-    What it returns is returned, and what it raises is raised here. It can be imported, and its
-    arguments can be pickled; one more is a callable: `say(name, *values)` calls
-    `tell[name](*values)` in this process. `address` is of the cluster that it joins; if it is None,
-    the one that it starts gets a token of its own and stays out of reach of other machines. Where
-    this process is connected to Ray already, the function is called here.
+    `address` is of the cluster that it joins; if it is None, the one that it starts gets a token
+    of its own and stays out of reach of other machines. Where this process is connected to Ray
+    already, the function is called here.
 
     Raises `ProcessLost` if the process ends without an answer.
     """
     ray = sys.modules.get("ray")  # without importing it, which takes a while
     if ray is not None and ray.is_initialized():
         return function(*arguments, lambda kind, *values: tell[kind](*values))
+    environment = _own_cluster() if address is None else {}
     with tempfile.TemporaryFile() as notes:
-        environment = _own_cluster() if address is None else {}
-        child, ours = start_child("cluster.ray_process:work", environment, output=notes)
         try:
-            with suppress(ConnectionError):  # a child that is gone says nothing, either
-                ours.send_bytes(pickle.dumps((function, arguments)))
-            kind, value = _answer(ours, tell)
-        finally:
-            ours.close()  # the child notices that nobody listens any more
-            _wait_for(child)
-        if kind == "lost":
-            raise ProcessLost(_last_words(notes, child.returncode))
-    if kind == "error":
-        raise value
-    return value
+            return call_child(
+                function, *arguments, tell=tell, environment=environment, output=notes
+            )
+        except ProcessLost as error:
+            raise ProcessLost(_last_words(notes, error.status)) from None
 
 
 def _own_cluster() -> dict[str, str]:
@@ -82,40 +63,6 @@ def _own_cluster() -> dict[str, str]:
         # it uses an address that others can reach, even if asked for 127.0.0.1.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     }
-
-
-def _wait_for(child: subprocess.Popen[bytes]) -> None:
-    """Wait until the child has tidied up."""
-    try:
-        child.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-    _end_session(child.pid)
-
-
-def _end_session(number: int) -> None:
-    """Kill what a child's cluster has left in its session, such as agents that wait for ever."""
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        with suppress(ValueError, ProcessLookupError):
-            if os.getsid(int(name)) == number:
-                os.kill(int(name), signal.SIGKILL)
-
-
-def _answer(connection: Connection, tell: Mapping[str, Any]) -> tuple[str, Any]:
-    """Pass on what the child says until it gives its answer or ends."""
-    while True:
-        try:
-            message = connection.recv_bytes()
-        except (EOFError, ConnectionError):
-            return "lost", None
-        kind, *values = pickle.loads(message)  # what our own child has written
-        if kind in ("result", "error"):
-            return kind, values[0]
-        if kind == "log":
-            logging.getLogger(values[0]).log(values[1], "%s", values[2])
-        else:
-            tell[kind](*values)
 
 
 def _last_words(notes: IO[bytes], status: int) -> str:
@@ -130,40 +77,3 @@ def _last_words(notes: IO[bytes], status: int) -> str:
     return (
         reasons[-1].strip()[:_SHOWN_LENGTH] if reasons else f"its driver ended with status {status}"
     )
-
-
-class _Forward(logging.Handler):
-    def __init__(self, say: Callable[..., None]) -> None:
-        super().__init__()
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._say("log", record.name, record.levelno, record.getMessage())
-
-
-def work(connection: Connection) -> None:
-    """Be the process that uses Ray."""
-    # A job in the background starts with interrupts ignored; here one ends what its owner has left.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    lock = threading.Lock()
-
-    def say(kind: str, *values: Any) -> None:  # noqa: ANN401
-        with lock:
-            connection.send_bytes(pickle.dumps((kind, *values)))
-
-    function, arguments = pickle.loads(connection.recv_bytes())
-    logging.getLogger("cluster").addHandler(_Forward(say))
-    threading.Thread(target=_stop_with_parent, args=(connection,), daemon=True).start()
-    try:
-        say("result", function(*arguments, say))
-    except Exception as error:  # noqa: BLE001  (it is raised again on the other side)
-        say("error", sendable(error))
-    except KeyboardInterrupt:  # nobody listens any more
-        pass
-
-
-def _stop_with_parent(connection: Connection) -> None:
-    """Interrupt the main thread once the other end is closed, by its owner or by its death."""
-    with suppress(OSError):
-        connection.poll(None)
-    os.kill(os.getpid(), signal.SIGINT)

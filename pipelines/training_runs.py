@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from cluster.children import ProcessLost
 from cluster.output import Output
 from cluster.progress import Progress
 from cluster.ray_options import cluster_address
-from cluster.ray_process import ProcessLost, call_apart
+from cluster.ray_process import call_apart
 from pipelines.settings.form import as_far_as
 from pipelines.settings.pairs import MachineSettings
 from reffree.naming import SCORER_FILE

@@ -21,6 +21,7 @@ from typing import Any
 
 import numba
 
+from sms.forks import forget_in_forks, has_lost_threads
 from sms.processors import n_processors
 
 _LONGEST_COMPILE_S = 120.0
@@ -134,22 +135,9 @@ def thread_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="sms-kernel")
 
 
-_has_lost_threads = False
+forget_in_forks(thread_pool.cache_clear)
 
 
 def model_threads(asked: int) -> int:
     """Return how many of some threads a model may use: one in a fork, which has lost OpenMP's."""
-    return 1 if _has_lost_threads else asked
-
-
-def _forget_threads() -> None:
-    """Forget, in a forked process, the threads of the one it comes from."""
-    global _has_lost_threads
-    thread_pool.cache_clear()
-    if "torch" in sys.modules:
-        _has_lost_threads = True
-        sys.modules["torch"].set_num_threads(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    return 1 if has_lost_threads("torch") else asked

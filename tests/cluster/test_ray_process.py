@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.children import import_path
-from cluster.ray_process import ProcessLost, call_apart
+from cluster.children import ProcessLost, import_path
+from cluster.ray_process import call_apart
 from tests.cluster import drivers
 
 ROOT = Path(__file__).resolve().parents[2]

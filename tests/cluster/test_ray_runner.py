@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from cluster import RayOptions, ShardReport, committed, on_ray, run_local, run_ray
+from cluster.children import ProcessLost
 from cluster.on_ray import describe_on_ray
-from cluster.ray_process import ProcessLost
 from cluster.schedule import Schedule
 from tests.cluster.conftest import POISON, parts_of
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard

@@ -1,0 +1,53 @@
+"""What a forked process lacks: the threads of libraries that the process it comes from has used.
+
+Only the thread that forks lives on in the new process. A pool of threads that a library made before
+looks whole there, and whoever gives it work waits for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+LIBRARIES = ("polars", "torch")
+"""Those that do not make new threads by themselves, as pyarrow and NumPy do."""
+_FORKED = 0x40  # PF_FORKNOEXEC in Linux's `sched.h`
+
+_lost: set[str] = set()
+_to_forget: list[Callable[[], object]] = []
+
+
+def has_lost_threads(*libraries: str) -> bool:
+    """Tell whether this process was forked from one that had loaded one of these libraries."""
+    return not _lost.isdisjoint(libraries or LIBRARIES)
+
+
+def forget_in_forks(forget: Callable[[], object]) -> None:
+    """Have a function called in every process that is forked from this one."""
+    _to_forget.append(forget)
+
+
+def _begin() -> None:
+    """Begin as a forked process."""
+    for forget in _to_forget:
+        forget()
+    _lost.update(sys.modules.keys() & set(LIBRARIES))
+    if "torch" in _lost:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _is_forked() -> bool:
+    """Tell whether this process runs the program of the one it was forked from; Linux says it."""
+    with suppress(OSError, ValueError, IndexError):
+        _, _, after_name = Path("/proc/self/stat").read_text().rpartition(")")
+        return bool(int(after_name.split()[6]) & _FORKED)
+    return False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin)
+    if _is_forked():  # before this was imported
+        _begin()
