@@ -302,7 +302,8 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
     if kind == "polars":
         import polars as pl
 
-        return data.with_columns(pl.Series(name, column) for name, column in scores.items())
+        # `with_columns` needs threads of polars, which forks lack
+        return data.hstack([pl.Series(name, column) for name, column in scores.items()])
     if kind == "pyarrow":
         for name, column in scores.items():
             data = data.append_column(name, column)

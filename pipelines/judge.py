@@ -28,6 +28,7 @@ from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
 from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import Verdict, verdict_of
+from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
@@ -108,6 +109,7 @@ class Judgement:
         return f"{name}, {row_rate(self.rows_per_s[name])}"
 
 
+@with_threads
 def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
     """Judge the usual metrics by the rated rows of a corpus."""
     paths, tell = several(corpora), settings.on_progress or (lambda _progress: None)

@@ -1,6 +1,7 @@
 """Every verb as a function of its data and its settings, which the command and the door call.
 
 What a verb does is in the module that it imports when it is called: this file is quick to import.
+Those that need threads have them in a forked process, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pipelines.runs.forks import with_threads
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
@@ -37,24 +39,31 @@ if TYPE_CHECKING:
 
 def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     """Score every row of a corpus into a folder, and write a page about it."""
-    from cluster.manifest import PAGE_FILE
-    from cluster.store import join, write_whole
     from pipelines.score import score_corpus
-    from pipelines.summary import higher_is
 
     run = score_corpus(corpora, **vars(settings))
     if run.is_complete:
-        from pipelines.reports.scores_page import render_run  # takes a moment
-
-        if settings.explain:
-            from pipelines.explain import explain_extremes  # brings encoders
-
-            explain_extremes(run)
-        page = render_run(run, {name: higher_is(name) for name in run.main_columns})
-        write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
+        _write_page(run, settings.explain)
     return run
 
 
+@with_threads
+def _write_page(run: ScoreRun, is_explained: bool) -> None:
+    """Write the page about a run, and explanations of its extremes."""
+    from cluster.manifest import PAGE_FILE
+    from cluster.store import join, write_whole
+    from pipelines.reports.scores_page import render_run
+    from pipelines.summary import higher_is
+
+    if is_explained:
+        from pipelines.explain import explain_extremes  # brings encoders
+
+        explain_extremes(run)
+    page = render_run(run, {name: higher_is(name) for name in run.main_columns})
+    write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
+
+
+@with_threads
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
     """Correlate scores with human ratings, at every level, with intervals and tests.
 
@@ -66,6 +75,7 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
     return run(scores, settings)
 
 
+@with_threads
 def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
     """Say which system has the higher scores, without ratings.
 
@@ -86,6 +96,7 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     return result
 
 
+@with_threads
 def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Preferences | JudgingSheet:
     """Say which system people prefer, from judgements of two texts each.
 
@@ -113,6 +124,7 @@ def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Prefere
     return result
 
 
+@with_threads
 def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSystem]:
     """Show what the scores of a document are made of, for each of its systems.
 
@@ -139,6 +151,7 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     return systems
 
 
+@with_threads
 def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTraining:
     """Train a scorer that needs no reference on right and made-up wrong summaries.
 
@@ -171,6 +184,7 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTra
         raise MissingColumnError(f"{error}, {remedy}", column=error.column) from error
 
 
+@with_threads
 def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> list[DomainResult]:
     """Say how well a trained scorer tells references from negatives, for each file of pairs.
 
@@ -183,6 +197,7 @@ def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> l
     return evaluate_scorer(several([scorer, *settings.also]), pairs, settings)
 
 
+@with_threads
 def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
     """Make wrong summaries from the right ones, with labels, and write them to a file.
 
@@ -194,6 +209,7 @@ def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
     return write_negatives(pairs, settings)
 
 
+@with_threads
 def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
     """Train a summariser with a metric as reward, and compare it with one that has none.
 

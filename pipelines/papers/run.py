@@ -17,6 +17,7 @@ from pipelines.papers.bench import Bench, Need, Table, differences
 from pipelines.papers.printed import PAPERS, PrintedTable
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
+from pipelines.runs.forks import with_threads
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.ratings import read_ratings
@@ -35,6 +36,7 @@ WORK_FOLDER = "work"
 """Of the output: what was imported and scored, for later runs."""
 
 
+@with_threads
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
     """Make tables or figures of the three papers, next to the published numbers.
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from pipelines.reports.numbers import MINUS
 from pipelines.reports.terminal import table_blocks
@@ -152,6 +153,7 @@ class Sheet:
 def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
     """Turn records of one kind into a table, undefined numbers into nulls."""
     names = [field.name for field in fields(rows[0]) if field.name != without]
-    cells = [{name: getattr(row, name) for name in names} for row in rows]
-    frame = pl.DataFrame(cells, infer_schema_length=None)
-    return frame.with_columns(pl.selectors.float().fill_nan(None))
+    # column by column: rows, or an expression, need threads of polars, which forks lack
+    cells = {name: [getattr(row, name) for row in rows] for name in names}
+    arrays = {name: pa.array(column, from_pandas=True) for name, column in cells.items()}
+    return pl.DataFrame({name: pl.from_arrow(array) for name, array in arrays.items()})
