@@ -94,7 +94,7 @@ def _pretrained_pair_model(config: ModelConfig) -> Built:
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
     transformer = load_model(folder, **_NO_ATTENTION_DROPOUT)
     limit = _most_pieces(transformer)
-    if limit is not None and config.max_pieces > limit:
+    if config.max_pieces > limit:
         raise ValueError(
             f"`max_pieces` must be at most what {config.encoder} reads, {limit}, got "
             f"{config.max_pieces}"
@@ -104,23 +104,24 @@ def _pretrained_pair_model(config: ModelConfig) -> Built:
     return _pair_model(config, transformer, tokenizer, name)
 
 
-def _most_pieces(transformer: Any) -> int | None:  # noqa: ANN401  (transformers has no types)
-    """Return how many pieces a model reads; None if any number."""
-    n_places: int | None = getattr(transformer.config, "max_position_embeddings", None)
+def _most_pieces(transformer: Any) -> int:  # noqa: ANN401  (transformers has no types)
+    """Return how many pieces a model reads."""
+    from sms.encoders.hugging_face import n_places
+
+    places = n_places(transformer.config)
     embeddings = getattr(transformer, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    if n_places is None or padding is None:
-        return n_places
-    return n_places - padding - 1  # the relatives of RoBERTa count places from after the padding's
+    # the relatives of RoBERTa count places from after the padding's
+    return places if padding is None else places - padding - 1
 
 
 def _stored_pair_model(config: ModelConfig, folder: Path) -> Built:
-    from transformers import AutoConfig, AutoModel
+    from sms.encoders.hugging_face import untrained_model
 
     path = folder / TRANSFORMER_FILE
     try:
         settings = json.loads(path.read_text("utf-8"))
-        transformer = AutoModel.from_config(AutoConfig.for_model(**settings))
+        transformer = untrained_model(settings)
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"`{path}` must be a transformer's settings, got {reason}") from error

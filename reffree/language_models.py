@@ -23,6 +23,8 @@ from sms.encoders.hugging_face import (
     load_config,
     load_pretrained,
     load_tokenizer,
+    most_pieces,
+    n_places,
     name_of,
 )
 from sms.encoders.layers import speed_up
@@ -34,7 +36,6 @@ GENERATOR = "generator"
 """A causal model or one of an encoder and a decoder, as its configuration says."""
 CLASSIFIER = "classifier"  # a model with a head for classes of sequences
 
-SANE_LENGTH = 1_000_000  # tokenisers write a number beyond this where they know of no limit
 RECENT_BYTES = 64 << 20  # answers that a model gave lately and that are kept
 _KEY_BYTES = 150  # of a key and what holds an answer
 
@@ -91,8 +92,7 @@ class Pretrained:
             model = load_pretrained(folder, auto_class, dtype=machine.dtype)
             model = model.to(machine.device).eval()
             speed_up(model)
-            limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-            most = int(min(limit for limit in (*limits, SANE_LENGTH) if limit))
+            most = min(most_pieces(tokenizer), n_places(config))
             return cls(model, tokenizer, machine, name_of(path), hash_of_model(folder), most)
 
         return in_use((cls, kind), path, runtime, load)

@@ -81,7 +81,7 @@ class PrefixScorer:
         if self._takes_positions:
             more["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
         out = self._model(input_ids=ids, attention_mask=mask, use_cache=True, **more)
-        if out.past_key_values is None:
+        if getattr(out, "past_key_values", None) is None:
             raise ValueError(self._not_causal("which keeps no keys and values"))
         return _Read(_log_softmax(out.logits[:, -1]), out.past_key_values, mask)
 

@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 from reffree.language_models import (
     CLASSIFIER,
     GENERATOR,
-    SANE_LENGTH,
     Pretrained,
     in_use,
     padded,
@@ -30,6 +29,8 @@ from sms.encoders.hugging_face import (
     hash_of_model,
     load_config,
     load_tokenizer,
+    most_pieces,
+    n_places,
     name_of,
     one_line,
 )
@@ -185,19 +186,18 @@ def _pretrained(
     model: torch.nn.Module, folder: Path, path: str, content: str, runtime: EncoderRuntime
 ) -> Pretrained:
     machine, tokenizer = Machine.choose(runtime), load_tokenizer(folder)
-    most = min(tokenizer.model_max_length, SANE_LENGTH)
     model = model.to(machine.device, machine.dtype).eval()
-    return Pretrained(model, tokenizer, machine, name_of(path), content, most)
+    return Pretrained(model, tokenizer, machine, name_of(path), content, most_pieces(tokenizer))
 
 
 def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
     """Return how many tokens a model is to read: as asked, if it has places for them."""
     config, tokenizer = pretrained.model.config, pretrained.tokenizer
-    places = getattr(config, "max_position_embeddings", None) or SANE_LENGTH
+    places = n_places(config)
     if config.pad_token_id == 1 and not config.is_encoder_decoder:
         places -= 2  # RoBERTa and its relatives number positions from 2
     if asked is None:
-        return int(min(tokenizer.model_max_length, places))
+        return min(most_pieces(tokenizer), places)
     # DeBERTa 2 and 3 know of distances only
     return min(asked, places) if getattr(config, "position_biased_input", True) else asked
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import transformers  # here: two threads that import it first at once may get half of it
 from safetensors import SafetensorError, safe_open
 
 from sms.encoders import EncoderRuntime
@@ -26,8 +27,8 @@ logger = logging.getLogger(__name__)
 _WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
 _OTHER_FORMATS = ("onnx/*", "openvino/*", "*.onnx", "tf_model*", "flax_model*")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.*")
-_SANE_LENGTH = 1_000_000
-"""Tokenisers write a number beyond this where they know of no limit."""
+NO_LIMIT = 1_000_000
+"""Tokens that a model without a maximum is said to read: more than any text has."""
 _LOADABLE = "`{}` must hold a model that transformers can load"
 PROBE = "A probe, of 12 words or so."
 PROBE_ATOL = 1e-4
@@ -128,15 +129,13 @@ def check_weights(folder: Path) -> None:
 
 def load_tokenizer(folder: Path) -> Any:
     """Load a fast tokeniser; marks that stand in a text are letters to it."""
-    from transformers import AutoTokenizer
-
     if not any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
         raise ValueError(
             f"`{folder}` must hold a tokenizer ({', '.join(_TOKENIZER_FILES)}), got none; "
             "download the model again"
         )
     tokenizer = tried(
-        lambda: AutoTokenizer.from_pretrained(folder, local_files_only=True),
+        lambda: transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True),
         f"`{folder}` must hold a tokenizer that transformers can load",
     )
     if not getattr(tokenizer, "is_fast", False):
@@ -154,14 +153,20 @@ def load_model(folder: Path, **settings: Any) -> Any:
 
 def load_config(folder: Path) -> Any:
     """Load the configuration of a model, and run no code that lies with it."""
-    from transformers import AutoConfig
-
     if not (folder / "config.json").is_file():
         raise ValueError(f"{_LOADABLE.format(folder)}, got no config.json; check the path")
     return tried(
-        lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
+        lambda: transformers.AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        ),
         _LOADABLE.format(folder),
     )
+
+
+def untrained_model(settings: Mapping[str, Any]) -> Any:
+    """Make a model of what a `config.json` says, with random weights."""
+    config = transformers.AutoConfig.for_model(**settings)
+    return transformers.AutoModel.from_config(config)
 
 
 def load_pretrained(
@@ -172,8 +177,6 @@ def load_pretrained(
     No code that lies with the model is run. Settings take the place of what its configuration says,
     where it has them.
     """
-    import transformers
-
     config = load_config(folder)
     config.update({name: value for name, value in settings.items() if hasattr(config, name)})
     with without_chatter():
@@ -227,13 +230,27 @@ def token_model(
 
 def longest_sequence(config: Any, tokenizer: Any) -> int:
     """Return how many tokens a model reads, special ones included."""
-    limit = _SANE_LENGTH
     if (shape := PackedShape.read(config.to_dict())) is not None:
-        limit = shape.max_tokens
-    elif n_positions := getattr(config, "max_position_embeddings", None):
+        places = shape.max_tokens
+    else:
         # the relatives of RoBERTa, whose padding is token 1, number positions from 2
-        limit = n_positions - 2 * (getattr(config, "pad_token_id", None) == 1)
-    return int(min(limit, tokenizer.model_max_length, _SANE_LENGTH))
+        places = n_places(config) - 2 * (getattr(config, "pad_token_id", None) == 1)
+    return min(places, most_pieces(tokenizer))
+
+
+def n_places(config: Any) -> int:
+    """Return how many positions a model numbers; `NO_LIMIT` where it looks at distances alone."""
+    return limit_of(getattr(config, "max_position_embeddings", None))
+
+
+def most_pieces(tokenizer: Any) -> int:
+    """Return how many pieces a tokeniser says that its model reads, or `NO_LIMIT`."""
+    return limit_of(getattr(tokenizer, "model_max_length", None))
+
+
+def limit_of(said: float | None) -> int:
+    """Read a maximum: where there is none, libraries have nothing, 0, -1 or an enormous number."""
+    return NO_LIMIT if said is None or said <= 0 else int(min(said, NO_LIMIT))
 
 
 def hash_of_model(folder: Path) -> str:

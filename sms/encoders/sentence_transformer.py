@@ -45,7 +45,7 @@ class LibraryEncoder(SentenceEncoder):
         )
         self.batches = Batches(BATCH_TOKENS[machine.device.type])
         self._model = model.to(machine.device, machine.dtype)
-        self._limit = model.max_seq_length or np.inf
+        self._limit = hf.limit_of(model.max_seq_length)
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
 
@@ -116,6 +116,8 @@ def _load(folder: Path) -> Any:
 
     def loaded() -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        if (model.max_seq_length or 0) < 0:  # the library takes the -1 of "no limit" for one
+            model.max_seq_length = hf.NO_LIMIT
         model.encode(hf.PROBE, show_progress_bar=False)
         return model
 
@@ -150,7 +152,7 @@ def _own_encoder(model: Any, name: str, content_hash: str, machine: Machine) -> 
             PieceCutter(tokenizer.backend_tokenizer),
             name=name,
             content_hash=content_hash,
-            max_tokens=min(model.max_seq_length or longest, longest),
+            max_tokens=min(hf.limit_of(model.max_seq_length), longest),
             pooling=pooling,
             has_words=False,
         )
