@@ -259,9 +259,7 @@ def _array(name: str, cells: Any) -> pa.Array:
         elif not isinstance(cells, pa.Array | pa.ChunkedArray):
             cells = pa.array(cells, from_pandas=True)
     except UnicodeEncodeError:  # half a character: bytes, so that this row alone is unreadable
-        return _array(
-            name, [x.encode("utf-8", "surrogatepass") if isinstance(x, str) else x for x in cells]
-        )
+        return _array(name, [_encoded(cell) for cell in cells])
     except OverflowError as error:
         raise ValueError(
             f"column `{name}` of `data` must not have whole numbers of over 63 bits; make them text"
@@ -272,6 +270,16 @@ def _array(name: str, cells: Any) -> pa.Array:
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
         ) from error
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _encoded(cell: Any) -> Any:
+    """Return a cell with bytes for texts."""
+    if isinstance(cell, str):
+        return cell.encode("utf-8", "surrogatepass")
+    if isinstance(cell, Mapping):
+        names = [str(name).encode("utf-8", "replace").decode() for name in cell]
+        return dict(zip(names, map(_encoded, cell.values()), strict=True))
+    return [_encoded(one) for one in cell] if isinstance(cell, list | tuple) else cell
 
 
 def _as_text(cells: pa.Array, name: str) -> pa.Array:

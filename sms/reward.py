@@ -238,8 +238,9 @@ class Reward:
 
         from sms.scoring import to_rows
 
-        rows = to_rows(candidates, references=references, sources=sources)
-        for name in self.scorer.input_columns:
+        needed = self.scorer.input_columns
+        rows = to_rows(candidates, references=references, sources=sources, needed=needed)
+        for name in needed:
             if name not in rows.column_names:
                 raise ValueError(
                     f"`{name}` must be given for {self.column}; in a data set for TRL it is a "

@@ -122,8 +122,9 @@ class SentenceMover:
         """
         from sms.scoring import to_rows
 
-        sentences, given = self._scorer.config.sentences, {self._side: against}
-        table = self._scorer.score(to_rows(candidates, sentences=sentences, **given))
+        references, sources = (against, None) if self._side == "references" else (None, against)
+        sentences = self._scorer.config.sentences
+        table = self._scorer.score(to_rows(candidates, references, sources, sentences=sentences))
         scores = table[self._column]
         if scores.null_count:
             first = scores.is_null().index(True).as_py()

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
@@ -31,6 +32,9 @@ Candidate: TypeAlias = str | Sequence[str] | None
 """A text; its sentences where these are given."""
 Against: TypeAlias = str | Sequence[str] | Sequence[Sequence[str]] | None
 """One text to compare with, or several."""
+UNREADABLE = "unreadable"
+"""Column of rows that says why one cannot be read; null where it can."""
+_LISTS = pa.list_(pa.string())
 LEAST_KNOWN = 0.5
 """Share of a language's sample that an encoder must know, or it is refused for that language."""
 
@@ -184,7 +188,8 @@ class SummaryScorer:
     def prepare(self, rows: pa.Table, read: ReadBatch | None = None) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
-        `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string);
+        `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string),
+        perhaps `unreadable`, why a row whose texts are null cannot be read;
         `read` the texts as read by `reader`, perhaps in another process.
         """
         rows = composed_rows(rows)
@@ -224,6 +229,9 @@ class SummaryScorer:
             # A metric of one's own may divide by 0: no number one could average or rank.
             scores[name] = np.where(np.isinf(values), np.nan, values)
         status = _statuses(batch, scores)
+        if UNREADABLE in batch.rows.column_names:
+            why = batch.rows[UNREADABLE].combine_chunks()
+            status = pc.coalesce(pc.binary_join_element_wise(UNREADABLE, why, ": "), status)
         columns = {name: pa.array(scores[name], from_pandas=True) for name in self.score_fields}
         return pa.table(columns | {"status": status})
 
@@ -357,8 +365,9 @@ def score_texts(
     [0.5]
     """
     config = ScoringConfig(**options)
-    rows = to_rows(candidates, references, sources, sentences=config.sentences)
-    missing = [name for name in config.input_columns if name not in rows.column_names]
+    needed = config.input_columns
+    rows = to_rows(candidates, references, sources, sentences=config.sentences, needed=needed)
+    missing = [name for name in needed if name not in rows.column_names]
     if missing:
         raise ValueError(f"`{missing[0]}` must be given for {', '.join(config.metrics)}")
     return SummaryScorer(config).score(rows)
@@ -370,15 +379,20 @@ def to_rows(
     sources: Sequence[Against] | None = None,
     *,
     sentences: str = "split",
+    needed: Sequence[str] = ("references", "sources"),
 ) -> pa.Table:
-    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`."""
+    """Make the table that `SummaryScorer` reads from lists of texts, as in `score_texts`.
+
+    Sides that are not `needed` are left out. A row with a text that is no valid Unicode has nulls,
+    and a reason in a column `unreadable`.
+    """
     is_given = sentences == "given"
     given = {"candidates": candidates, "references": references, "sources": sources}
     for name, texts in given.items():
         if isinstance(texts, str):  # a sequence too, of one-letter texts
             raise TypeError(f"`{name}` must be a list of texts, got one text; put it in a list")
     read = [_text(text, f"`candidates` in row {k}", is_given) for k, text in enumerate(candidates)]
-    columns: dict[str, pa.Array] = {"candidate": pa.array(read, pa.string())}
+    cells: dict[str, list[Any]] = {"candidate": read}
     for name, side in (("references", references), ("sources", sources)):
         if side is None:
             continue
@@ -388,8 +402,33 @@ def to_rows(
                 f"{len(candidates)}"
             )
         listed = [_texts(item, f"`{name}` in row {k}", is_given) for k, item in enumerate(side)]
-        columns[name] = pa.array(listed, pa.list_(pa.string()))
-    return pa.table(columns)
+        if name in needed:
+            cells[name] = listed
+    types = {name: pa.string() if name == "candidate" else _LISTS for name in cells}
+    try:
+        return pa.table({name: pa.array(own, types[name]) for name, own in cells.items()})
+    except UnicodeEncodeError:  # half a character, as a cut-off generation has it
+        why = [
+            _why_unreadable(dict(zip(cells, row, strict=True)))
+            for row in zip(*cells.values(), strict=True)
+        ]
+    readable = {
+        name: [None if reason else cell for reason, cell in zip(why, own, strict=True)]
+        for name, own in cells.items()
+    }
+    columns = {name: pa.array(own, types[name]) for name, own in readable.items()}
+    return pa.table({**columns, UNREADABLE: pa.array(why, pa.string())})
+
+
+def _why_unreadable(row: Mapping[str, Any]) -> str | None:
+    """Name the first side of a row with a text that is no valid Unicode."""
+    for name, cell in row.items():
+        for text in [cell] if isinstance(cell, str) else cell or []:
+            try:
+                (text or "").encode()
+            except UnicodeEncodeError:
+                return f"`{name.removesuffix('s')}` is not valid UTF-8"
+    return None
 
 
 def _text(text: Candidate, where: str, is_given: bool) -> str | None:

@@ -143,6 +143,7 @@ def explain(
         references=None if reference is None else [reference],
         sources=None if source is None else [source],
         sentences=config.sentences,
+        needed=config.input_columns,
     )
     for name in config.input_columns:
         if name not in rows.column_names:

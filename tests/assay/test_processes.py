@@ -153,7 +153,8 @@ from tests.assay.public_calls import Calls
 
 calls = Calls(Path(sys.argv[1]))
 calls.compare()
-rows = Dataset.from_list([{"candidate": row["candidate"], "reference": row["references"][0]} for row in calls.rows])
+rows = [{"candidate": row["candidate"], "reference": row["references"][0]} for row in calls.rows]
+rows = Dataset.from_list(rows)
 scored = assay.score(rows, metrics=["rouge1_f", "sms"])
 mover, reward = assay.SentenceMover(), assay.Reward("rouge1_f")
 
