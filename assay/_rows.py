@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,15 +14,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.schema import MissingColumnError
+from cluster.ids import id_text
+from cluster.schema import MissingColumnError, column_called
 from cluster.store import write_whole
 from pipelines import verbs
 from pipelines.score import score_corpus
 from pipelines.settings.form import shown
 from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
+
+logger = logging.getLogger(__name__)
 
 Rows: TypeAlias = Any
 """Files (`OneOrMore`), a list of dicts or of texts, a dict of lists, or a table of pandas, polars,
@@ -35,6 +40,8 @@ _ACCEPTED = {
     "system_id": ("system_id",),
 }
 """What `data` may call each of our columns, in order of preference."""
+_OURS_IN_DATA = "assay."
+"""Before the name of a column of ours where `data` has one of that name."""
 _OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accepted}
 
 
@@ -68,16 +75,26 @@ class Memory:
                 table = run.to_arrow()
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None
-        scores = {
-            name: table[name].combine_chunks()
+        names = self._names_of_scores(
+            name
             for name in table.column_names
             if pa.types.is_floating(table[name].type) or name == "status"
-        }
-        for name in scores.keys() & self.columns.keys():
-            raise ValueError(
-                f"`data` must not have a column `{name}` yet; drop it, or give it another name"
+        )
+        scores = {named: table[name].combine_chunks() for name, named in names.items()}
+        signatures = {names[name]: signature for name, signature in run.signatures.items()}
+        return _with_scores(self.data, scores, signatures)
+
+    def _names_of_scores(self, names: Iterable[str]) -> dict[str, str]:
+        """Name the columns that come to the table, whose own ones stay as they are."""
+        named = {name: f"{_OURS_IN_DATA}{name}" if name in self.columns else name for name in names}
+        if beside := [name for name in named if name != named[name]]:
+            logger.warning(
+                "`data` has a column `%s` already, which stays; the new one is `%s`%s",
+                beside[0],
+                named[beside[0]],
+                f", and likewise {', '.join(beside[1:])}" if len(beside) > 1 else "",
             )
-        return _with_scores(self.data, scores, run.signatures)
+        return named
 
     def write_table(self, path: str, name: str) -> None:
         """Write the table as it is; `name` is what messages call it."""
@@ -93,13 +110,11 @@ class Memory:
             asked[_OURS[name]] = theirs
         table: dict[str, Any] = {}
         for ours, accepted in _ACCEPTED.items():
-            own_name = next((alias for alias in accepted if alias in self.columns), None)
+            own_name = column_called([*self.columns], accepted)
             theirs = asked.get(ours, own_name)
             if theirs is None and ours != "candidate":
                 continue
             cells = self._cells(ours if theirs is None else theirs, ours)
-            if ours.endswith("_id"):
-                cells = _as_text(cells, ours)
             is_several = ours == "reference" and pa.types.is_list(cells.type)
             table["references" if is_several else ours] = cells
         for name in self.columns if kept == ("all",) else kept:
@@ -112,7 +127,8 @@ class Memory:
         if isinstance(theirs, str):
             if theirs not in self.columns:
                 raise self._missing(theirs, ours)
-            return _array(theirs, self.columns[theirs])
+            cells = self.columns[theirs]
+            return _ids(theirs, cells) if ours.endswith("_id") else _array(theirs, cells)
         if not isinstance(theirs, Iterable) or not (names := list(theirs)):
             raise TypeError(
                 f"`{ours}` must be the name of a column, or a list of several, got {shown(theirs)}"
@@ -269,7 +285,8 @@ def _array(name: str, cells: Any) -> pa.Array:
         raise ValueError(
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
         ) from error
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    return pc.run_end_decode(cells) if pa.types.is_run_end_encoded(cells.type) else cells
 
 
 def _encoded(cell: Any) -> Any:
@@ -282,11 +299,12 @@ def _encoded(cell: Any) -> Any:
     return [_encoded(one) for one in cell] if isinstance(cell, list | tuple) else cell
 
 
-def _as_text(cells: pa.Array, name: str) -> pa.Array:
+def _ids(name: str, cells: Any) -> pa.Array:
+    """Return ids as Arrow, as text if they are of several kinds."""
     try:
-        return cells.cast(pa.string())
-    except pa.ArrowException as error:
-        raise ValueError(f"`{name}` must be text or numbers, got {cells.type}") from error
+        return _array(name, cells)
+    except ValueError:
+        return pa.array([id_text(cell) for cell in cells], pa.string())
 
 
 def _write(path: str, table: pa.Table, name: str = "data") -> None:
@@ -313,6 +331,7 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
         # `with_columns` needs threads of polars, which forks lack
         return data.hstack([pl.Series(name, column) for name, column in scores.items()])
     if kind == "pyarrow":
+        data = data.drop_columns([name for name in scores if name in data.column_names])
         for name, column in scores.items():
             data = data.append_column(name, column)
         text = json.dumps(dict(signatures), ensure_ascii=False)
@@ -320,6 +339,7 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
         return data.replace_schema_metadata(metadata)
     cells = {name: column.to_pylist() for name, column in scores.items()}
     if kind == "datasets":
+        data = data.remove_columns([name for name in scores if name in data.column_names])
         for name, column in cells.items():
             data = data.add_column(name, column)
         return data

@@ -67,8 +67,9 @@ def score(data: Rows, settings: _Call) -> Any:
     `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging
     Face data set, or a list of texts (with `reference` or `source` as lists of as many). The same
     kind of table comes back, in order, with a column of floats per score and `status`: null where
-    a row has its scores, else why it has none. No ids are needed. Signatures are in `attrs` of a
-    pandas table and in the metadata of an Arrow one, under `assay.signatures`.
+    a row has its scores, else why it has none. Columns of `data` stay as they are: where one is
+    called `status`, ours is `assay.status`, and so on. No ids are needed. Signatures are in `attrs`
+    of a pandas table and in the metadata of an Arrow one, under `assay.signatures`.
 
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. For files, and
     for rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.

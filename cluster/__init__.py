@@ -18,7 +18,7 @@ from cluster.parts import (
 )
 from cluster.process_runner import Workers, run_processes
 from cluster.ray_options import RayOptions
-from cluster.reading import column_names
+from cluster.rows import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.scores_files import committed, committed_parts, reports_from_file
 from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from cluster.inputs import READERS, InputFile, is_unchanged, list_inputs, with_content
 from cluster.manifest import Manifest
-from cluster.parts import PLACE, STATUS
-from cluster.reading import COPIES_FOLDER, column_names, parquet_copy, read_files
+from cluster.partitions import partition_columns
+from cluster.parts import kept_as
+from cluster.reading import COPIES_FOLDER, parquet_copy, read_files
+from cluster.rows import column_names, read_rows
 from cluster.schema import IDS, Wanted, canonical_table, resolve_columns
 from cluster.store import check_no_links, is_inside
 from cluster.worker import one_line
@@ -66,10 +69,12 @@ def check_unchanged(manifest: Manifest) -> None:
 
 
 def check_kept(keep: Sequence[str], fields: Sequence[str]) -> None:
-    """Refuse columns that are called as those of the scores."""
-    if taken := sorted({*keep} & {*fields, *IDS, STATUS, *PLACE}):
+    """Refuse kept columns that would have the same name in the scores."""
+    names = Counter(kept_as(name, fields) for name in dict.fromkeys(keep))
+    if twice := [name for name, n in names.items() if n > 1]:
         raise ValueError(
-            f"`--keep` must not name a column of the scores, got `{taken[0]}`; give it another name"
+            f"`--keep` must name different columns, got two that `{twice[0]}` would stand for in "
+            "the scores; give one another name"
         )
 
 
@@ -86,6 +91,8 @@ def _checked_columns(files: Sequence[InputFile], wanted: Wanted) -> Wanted:
         if has_rows and id(schema) not in seen:  # one object for all files that have it
             seen.add(id(schema))
             _check_schema(file.path, schema, wanted, kinds)
+    with ThreadPoolExecutor(READERS) as pool:
+        list(pool.map(partial(_check_folders, wanted=wanted), files))
     return wanted
 
 
@@ -109,14 +116,32 @@ def _read_at_all(
 
 
 def _schema_of(file: InputFile) -> pa.Schema:
-    """Return the columns of a file, which are text in JSONL and CSV; none of a file of no rows."""
+    """Return the columns of a file, which are text in JSON and CSV; none of a file of no rows."""
     if file.outline is not None:
-        return file.outline.schema
+        folders = partition_columns(file.path).keys() - {*file.outline.schema.names}
+        if not folders:
+            return file.outline.schema
+        return pa.schema([*file.outline.schema, *((name, pa.string()) for name in folders)])
     try:
         names = column_names(file.path, file.format)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError(f"cannot read {file.path}: {one_line(error)}") from error
     return pa.schema([(name, pa.string()) for name in names])
+
+
+def _check_folders(file: InputFile, wanted: Wanted) -> None:
+    """Have the columns read that the folders of a file name, too: they may contradict these.
+
+    Text is read before anything is scored, anyhow.
+    """
+    if file.outline is None:
+        return
+    names = file.outline.schema.names
+    both = [name for name in partition_columns(file.path) if name in names]
+    read = {*resolve_columns(names, (), wanted.columns).values(), *wanted.keep}
+    if asked := [name for name in both if name in read]:
+        for _ in read_rows(file.path, file.format, lambda _names: asked):
+            pass
 
 
 def _check_schema(

@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 from filelock import FileLock
 
 from cluster import store
-from sms.naming import cache_folder
+from sms.naming import cache_folder, user_path
 from sms.urls import is_url
 
 _BLOCK_BYTES = 8 << 20
@@ -32,12 +32,13 @@ _Files: TypeAlias = list[tuple[str, str, int, str]]
 def fetch(path: str) -> str:
     """Return a local path with the content of a file or folder of a store.
 
-    Anything but a store's URL, such as a local path or a name on a hub, is returned as it is.
+    Anything but a store's URL, such as a local path or a name on a hub, is returned as it is, but
+    for `~`, which is written out.
     Raises `ValueError` if the URL holds a secret, or there is nothing; `OSError` if the store
     cannot be reached, there is no room for the copy, or the files change while they are copied.
     """
     if not is_url(path) or path.partition("://")[0].lower() not in store.SCHEMES:
-        return path
+        return user_path(path)
     store.check_location(path)
     filesystem, inner = store.filesystem_for(path)
     if isinstance(filesystem, pafs.LocalFileSystem):

@@ -58,6 +58,13 @@ class ScoreSums:
             for system in sorted(self.totals)
         }
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Count the scores of a system; systems are sorted."""
+        return {
+            system: {column: int(total[0]) for column, total in self.totals[system].items()}
+            for system in sorted(self.totals)
+        }
+
 
 def _added(parts: list[float], value: float) -> list[float]:
     """Add a number to floats that do not overlap."""

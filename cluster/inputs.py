@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.listing import each_once, find_files
+from cluster.pipes import is_nameless, is_pipe
 from cluster.store import (
     NAMED_BY_STORE,
     base_name,
@@ -27,20 +28,25 @@ from cluster.store import (
     reads_again,
     version_of,
 )
+from cluster.text_blocks import opened_text
 from sms.naming import OneOrMore, several
+from sms.urls import is_url
 
 FORMATS = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "csv",
 }
 """What the end of a file's name says about its format; text may be compressed: `.jsonl.gz`."""
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+PACKED = (".gz", ".zst", ".bz2")
+"""How the name of a packed file of text may end."""
 READERS = 32
 """Threads that wait for files."""
 
+_JSON = ".json"
 _FILES_AT_ONCE = 1_024
 _NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
 _NUMBER_BYTES = 8
@@ -87,6 +93,11 @@ class InputFile:
         """One of `parquet`, `jsonl`, `csv`."""
         return format_of(self.path)
 
+    @property
+    def needs_copy(self) -> bool:
+        """Whether its rows are turned into Parquet before they are scored."""
+        return self.format != "parquet" or (not is_url(self.path) and is_pipe(self.path))
+
     def without_outline(self) -> InputFile:
         """Return what is kept for the length of a run."""
         return replace(self, outline=None)
@@ -100,10 +111,11 @@ def list_inputs(corpora: OneOrMore) -> list[InputFile]:
     """List the files of a corpus (files, folders, globs or URLs), sorted by path, each once.
 
     In a folder (read with its subfolders) files of other kinds and names that begin with `.` or `_`
-    are passed over. What a glob means, and which of a file's names counts, is in `cluster.listing`.
-    Raises `FileNotFoundError` if a file or folder is not there, or a glob matches nothing;
-    `ValueError` if a file is of an unknown kind or is not the Parquet file it claims to be, or a
-    folder has nothing to read.
+    are passed over, and `.json` files beside tables of other kinds; so are files without a byte
+    beside others, which programs write for parts that have no rows. What a glob means, and which of
+    a file's names counts, is in `cluster.listing`. Raises `FileNotFoundError` if a file or folder
+    is not there, or a glob matches nothing; `ValueError` if a file is of an unknown kind or is not
+    the Parquet file it claims to be, or a folder has nothing to read.
     """
     paths = each_once(name for corpus in several(corpora) for name in _names_of(corpus))
     if not paths:
@@ -114,7 +126,7 @@ def list_inputs(corpora: OneOrMore) -> list[InputFile]:
         for first in range(0, len(paths), _FILES_AT_ONCE):
             some = paths[first : first + _FILES_AT_ONCE]
             files += pool.map(lambda path: _input_file(path, schemas), some)
-    return files
+    return [file for file in files if file.size] or files
 
 
 def with_content(files: Sequence[InputFile]) -> list[InputFile]:
@@ -172,21 +184,33 @@ def read_outline(path: str) -> Outline:
 
 
 def format_of(path: str) -> str:
-    """Tell the format of a file by the end of its name.
+    """Tell the format of a file by the end of its name; that of a pipe by how its content begins.
 
     Raises `ValueError` if no format ends like that.
     """
     suffix = _suffix(path)
-    if suffix not in FORMATS:
-        hint = "; write a line for each object, as .jsonl" if suffix == ".json" else ""
-        raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`{hint}")
-    return FORMATS[suffix]
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    if not is_url(path) and is_nameless(path):
+        return _format_of_content(path)
+    raise ValueError(f"{path} must end in {_suffixes()}, got `{suffix}`")
+
+
+def _format_of_content(path: str) -> str:
+    with open_input(path) as stream:
+        if stream.read_at(4, 0) == b"PAR1":
+            return "parquet"
+    with opened_text(path) as blocks:
+        start = next((block.lstrip() for block in blocks if block.strip()), b"")
+    return "jsonl" if start.startswith((b"{", b"[")) else "csv"
 
 
 def _names_of(corpus: str) -> list[str]:
     paths, is_folder = find_files(corpus)
     if is_folder:
         paths = [path for path in paths if _suffix(path) in FORMATS]
+        # Beside tables, JSON most often says something about them.
+        paths = [path for path in paths if _suffix(path) != _JSON] or paths
         if not paths:
             raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
     for path in paths:
@@ -198,11 +222,11 @@ def _suffix(path: str) -> str:
     stem, suffix = os.path.splitext(base_name(path).lower())
     inner = os.path.splitext(stem)[1]
     is_text = FORMATS.get(inner, "parquet") != "parquet"
-    return inner if suffix in COMPRESSIONS and is_text else suffix
+    return inner if suffix in PACKED and is_text else suffix
 
 
 def _suffixes() -> str:
-    return f"{', '.join(FORMATS)}, or text with {' or '.join(COMPRESSIONS)}"
+    return f"{', '.join(FORMATS)}, or text with {' or '.join(PACKED)}"
 
 
 @reads_again

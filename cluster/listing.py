@@ -21,7 +21,9 @@ from fnmatch import fnmatchcase
 
 import pyarrow.fs as pafs
 
+from cluster.pipes import input_name, is_pipe
 from cluster.store import absolute, filesystem_for, naming, url_like
+from sms.naming import user_path
 from sms.urls import is_url
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ def find_files(path: str) -> tuple[list[str], bool]:
     Raises `FileNotFoundError` if there is nothing of that name, or nothing matches; `OSError` if a
     folder cannot be read.
     """
+    path = user_path(input_name(path))
+    if not is_url(path) and is_pipe(path):
+        return [path], False
     filesystem, inner = filesystem_for(path)
     is_local = isinstance(filesystem, pafs.LocalFileSystem)
     with naming(path):
@@ -55,12 +60,17 @@ def find_files(path: str) -> tuple[list[str], bool]:
             base = _joined(base, parts.pop(0))
         files = files_like(filesystem, base, parts)
     if is_folder:
-        files = [file for file in files if "/_" not in file.removeprefix(inner.rstrip("/"))]
+        files = [file for file in files if not _is_hidden(file.removeprefix(inner.rstrip("/")))]
     elif not files:
         what = "such file or folder:" if _WILDCARDS.isdisjoint(inner) else "file matches"
         raise FileNotFoundError(f"no {what} {path}")
     named = (os.path.normpath(file) if is_local else url_like(path, file) for file in files)
     return list(named), is_folder
+
+
+def _is_hidden(below: str) -> bool:
+    """Say whether a name on the way to a file hides it; one of `_a=b` is that of a partition."""
+    return any(part.startswith("_") and "=" not in part for part in below.split("/"))
 
 
 def each_once(paths: Iterable[str]) -> list[str]:

@@ -181,6 +181,11 @@ def refusal(out: str, old: Manifest, new: Manifest, n_shown: int = 3) -> str:
     )
 
 
+def holds_copies_only(out: str) -> bool:
+    """Say whether there is nothing but copies of inputs where a run that never began put them."""
+    return all(map(_OWN_FILES[COPIES_FOLDER].fullmatch, list_names(join(out, COPIES_FOLDER))))
+
+
 def delete_own_files(out: str) -> None:
     """Delete what runs have left in a folder, and nothing else.
 

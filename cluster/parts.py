@@ -32,6 +32,7 @@ SCORES_FOLDER = "scores"
 ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
 """Characters of the fingerprint that a file's name carries."""
+_OF_CORPUS = "corpus."
 MAX_TEXT_PROCESSES = 24
 """Each has 455 MiB with 4 MiB of text; at 1.2 us a token so many cut 20 million a second."""
 FIELDS = "assay.scores"
@@ -134,6 +135,15 @@ class ShardReport:
         return replace(self, sums={}, counts={})
 
 
+def kept_as(name: str, fields: Sequence[str]) -> str:
+    """Name a kept column in the scores: as it is called, unless a column of ours is called so.
+
+    >>> kept_as("year", ["sms"]), kept_as("status", ["sms"]), kept_as("sms", ["sms"])
+    ('year', 'corpus.status', 'corpus.sms')
+    """
+    return f"{_OF_CORPUS}{name}" if name in (*IDS, *fields, STATUS, *PLACE) else name
+
+
 def part_path(out: AnyPath, index: int, fingerprint: str) -> str:
     """Name the scores file of a shard; that it exists is the commit."""
     return join(os.fspath(out), SCORES_FOLDER, f"{_part_stem(index, fingerprint)}.parquet")
@@ -170,7 +180,8 @@ def write_scores(
         write_whole(join(job.out, ERRORS_FOLDER, f"{stem}.jsonl"), text.encode())
     known = {name: scores[name] for name in (*IDS, *fields, STATUS)}
     kept = [name for name in scores.column_names if name not in (*known, UNREADABLE)]
-    table = pa.table({**known, **place, **{user_name(name): scores[name] for name in kept}})
+    kept_columns = {kept_as(user_name(name), fields): scores[name] for name in kept}
+    table = pa.table({**known, **place, **kept_columns})
     table = table.replace_schema_metadata({**job.metadata, FIELDS: json.dumps(list(fields))})
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")

@@ -1,8 +1,9 @@
 """Reads rows as canonical tables: of a shard, which is Parquet, or of whole files of any format.
 
-JSONL and CSV are turned into Parquet once, before anything runs: `parquet_copy`. The copy has the
-columns that are needed under our names, a row for every row of the file, and why a row cannot be
-read. Its name says what is in it, so what a run has turned it need not turn again.
+JSON, CSV and what comes through a pipe are turned into Parquet once, before anything runs:
+`parquet_copy`. The copy has the columns that are needed under our names, a row for every row of the
+file, and why a row cannot be read. Its name says what is in it, so what a run has turned it need
+not turn again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,12 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster.ahead import mapped_ahead
-from cluster.inputs import InputFile, format_of, is_unchanged, read_outline
-from cluster.lines import text_columns, text_tables
+from cluster.inputs import InputFile, is_unchanged, read_outline
+from cluster.partitions import partition_columns
+from cluster.rows import BATCH_ROWS, Rows, read_parquet, read_rows
 from cluster.schema import UNREADABLE, canonical_table, resolve_columns, with_ids
 from cluster.schema import Wanted as Wanted  # what the callers of `read_files` ask with
-from cluster.store import check_no_links, join, list_names, move_whole, open_input
-from sms.naming import AnyPath
+from cluster.store import check_no_links, join, list_names, move_whole
+from cluster.text_cells import corpus_arrays
 from sms.urls import is_url
 
 if TYPE_CHECKING:
@@ -34,23 +36,8 @@ if TYPE_CHECKING:
 
 COPIES_FOLDER = "inputs"
 """Where a run has the copies of its inputs that are not Parquet."""
-_READ_BYTES = 4 << 20
 _FILES_AHEAD = 16
 _BATCH_ROWS = 1_000
-
-
-def column_names(path: AnyPath, format: str = "") -> list[str]:
-    """List the columns of a file of a format, by default what its name says.
-
-    JSONL has the keys of its first thousand readable lines. Raises `ValueError` if the file cannot
-    be read as what it claims to be.
-    """
-    path = os.fspath(path)
-    format = format or format_of(path)
-    if format != "parquet":
-        return text_columns(path, format)
-    with open_input(path) as stream:
-        return list(pq.read_schema(stream).names)
 
 
 def read_files(
@@ -105,15 +92,17 @@ def read_batches(
 def parquet_copy(
     file: InputFile, folder: str, wanted: Wanted, limit: int | None = None
 ) -> InputFile:
-    """Turn a JSONL or CSV file into Parquet, unless that has been done; return it with its copy.
+    """Turn JSON, CSV or a pipe into Parquet, unless that has been done; return it with its copy.
 
-    `file` comes from `with_content`; a Parquet file is returned as it is. `folder` is the folder or
-    URL of the run. With a `limit` only the first rows are turned. Raises `ValueError` if a column
-    is missing, or the file is not what it claims to be, or not the one any more that was listed.
+    `file` comes from `with_content`; any other Parquet file is returned as it is. `folder` is the
+    folder or URL of the run. With a `limit` only the first rows are turned. Raises `ValueError` if
+    a column is missing, or the file is not what it claims to be, or not the one any more that was
+    listed.
     """
-    if file.format == "parquet":
+    if not file.needs_copy:
         return file
-    asked = [file.content, wanted.needed, dict(wanted.columns), wanted.keep, wanted.sentence_end]
+    asked: list[Any] = [file.content, wanted.needed, dict(wanted.columns), wanted.keep]
+    asked += [wanted.sentence_end, file.format, partition_columns(file.path)]
     digest = hashlib.sha256(json.dumps([*asked, limit], sort_keys=True).encode())
     name = f"{digest.hexdigest()[:32]}.parquet"
     check_no_links(folder, COPIES_FOLDER)
@@ -138,7 +127,7 @@ def parquet_copy(
 
 
 def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> None:
-    tables = text_tables(file.path, file.format, wanted, limit)
+    tables = _tables_of(file, wanted, BATCH_ROWS, limit)
     first = next(tables, pa.table({UNREADABLE: pa.array([], pa.string())}))
     # Without dictionaries the footer says how much text there is.
     with pq.ParquetWriter(
@@ -152,15 +141,35 @@ def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> No
             writer.write_table(table, row_group_size=max(1, table.num_rows))
 
 
-def _tables_of(file: InputFile, wanted: Wanted, batch_rows: int) -> Iterator[pa.Table]:
-    if file.format != "parquet":
-        for table in text_tables(file.path, file.format, wanted):
-            yield from (table.slice(i, batch_rows) for i in range(0, table.num_rows, batch_rows))
-        return
-    with open_input(file.path) as stream:
-        for batch in _batches(pq.ParquetFile(stream), wanted, file.path, batch_rows):
-            raw = pa.Table.from_batches([batch])
-            yield canonical_table(raw, wanted, where=file.path)
+def _tables_of(
+    file: InputFile, wanted: Wanted, batch_rows: int, limit: int | None = None
+) -> Iterator[pa.Table]:
+    """Read a whole file as `schema.canonical_table` makes tables, without ids that it lacks."""
+    theirs: dict[str, str] = {}
+
+    def choose(names: list[str]) -> list[str]:
+        theirs.update(_resolved(names, wanted, file.path))
+        return [*theirs.values(), *wanted.keep]
+
+    for rows in read_rows(file.path, file.format, choose, batch_rows=batch_rows):
+        rows = rows if limit is None else rows[:limit]
+        yield _canonical(rows, theirs, wanted, file.path, file.format)
+        limit = None if limit is None else limit - len(rows)
+        if limit == 0:
+            return
+
+
+def _resolved(names: list[str], wanted: Wanted, where: str) -> dict[str, str]:
+    return resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
+
+
+def _canonical(
+    rows: Rows, theirs: Mapping[str, str], wanted: Wanted, where: str, format: str = "parquet"
+) -> pa.Table:
+    if format == "parquet":
+        return canonical_table(pa.table(dict(rows.columns)), wanted, where=where)
+    table, reasons = corpus_arrays(rows, theirs, wanted, is_csv=format == "csv")
+    return canonical_table(table, wanted, reasons=reasons, where=where)
 
 
 def _piece_tables(
@@ -169,18 +178,11 @@ def _piece_tables(
     """Read rows of a file that is, before and after it is read, the one the plan was made of."""
     n_rows = 0
     _check_unchanged(piece)
-    with open_input(piece.copy or piece.path) as stream:
-        # A row group may be a whole file: its columns are read piece by piece, not at once.
-        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
-        options = {"row_groups": list(range(*piece.row_groups)), "use_threads": use_threads}
-        if piece.copy:
-            batches = file.iter_batches(batch_rows, **options)
-        else:
-            batches = _batches(file, wanted, piece.path, batch_rows, **options)
-        for raw in _even(_row_range(batches, piece.skip_rows, piece.n_rows), batch_rows):
-            table = raw if piece.copy else canonical_table(raw, wanted, where=piece.path)
-            yield with_ids(table, piece.number + n_rows, wanted.system)
-            n_rows += table.num_rows
+    for rows in _row_range(_piece_rows(piece, wanted, batch_rows, use_threads), piece):
+        table = pa.table(dict(rows.columns))
+        table = table if piece.copy else canonical_table(table, wanted, where=piece.path)
+        yield with_ids(table, piece.number + n_rows, wanted.system)
+        n_rows += table.num_rows
     if n_rows != piece.n_rows:
         raise ValueError(
             f"{piece.path} must have {piece.n_rows} rows from row {piece.first_row} on, "
@@ -189,17 +191,15 @@ def _piece_tables(
     _check_unchanged(piece)
 
 
-def _batches(
-    file: pq.ParquetFile,
-    wanted: Wanted,
-    where: str,
-    batch_rows: int,
-    **options: Any,  # noqa: ANN401
-) -> Iterator[pa.RecordBatch]:
-    names = file.schema_arrow.names
-    theirs = resolve_columns(names, wanted.needed, wanted.columns, keep=wanted.keep, where=where)
-    columns = list(dict.fromkeys((*theirs.values(), *wanted.keep)))
-    return file.iter_batches(batch_rows, columns=columns, **options)
+def _piece_rows(piece: Piece, wanted: Wanted, batch_rows: int, use_threads: bool) -> Iterator[Rows]:
+    def choose(names: list[str]) -> list[str]:
+        if piece.copy:
+            return names
+        return [*_resolved(names, wanted, piece.path).values(), *wanted.keep]
+
+    groups = list(range(*piece.row_groups))
+    path = piece.copy or piece.path
+    return read_parquet(path, choose, batch_rows, row_groups=groups, use_threads=use_threads)
 
 
 def _check_unchanged(piece: Piece) -> None:
@@ -234,12 +234,13 @@ def _even(tables: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _row_range(batches: Iterator[pa.RecordBatch], skip: int, n_rows: int) -> Iterator[pa.Table]:
+def _row_range(batches: Iterator[Rows], piece: Piece) -> Iterator[Rows]:
+    skip, n_left = piece.skip_rows, piece.n_rows
     for batch in batches:
-        kept = batch.slice(skip, n_rows)
-        skip = max(0, skip - batch.num_rows)
-        n_rows -= kept.num_rows
-        if kept.num_rows:
-            yield pa.Table.from_batches([kept])
-        if not n_rows:
+        kept = batch[skip : skip + n_left]
+        skip = max(0, skip - len(batch))
+        n_left -= len(kept)
+        if len(kept):
+            yield kept
+        if not n_left:
             return

@@ -21,6 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cluster.arrays import is_list, is_text, plain_array, storable_array
+from cluster.ids import id_array
+
 DOCUMENT_ID = "document_id"
 SYSTEM_ID = "system_id"
 CANDIDATE = "candidate"
@@ -35,24 +38,6 @@ ONE_SYSTEM = "system"
 """What the system of rows without `system_id` is called."""
 
 _KEPT = "keep:"
-_LIST_KINDS = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
-_TEXT_KINDS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-    pa.types.is_null,
-)
-
 # What a file may call each canonical column, in order of preference.
 _ACCEPTED = {
     DOCUMENT_ID: ("document_id",),
@@ -111,15 +96,16 @@ def resolve_columns(
 
     `needed` are some of `candidate`, `references`, `sources`, and of the ids, which otherwise may
     be absent. `columns` has the file's name for ours, for example ``{"candidate": "summary"}``;
-    `reference` and `source` are understood as well as the plurals. `keep` must be there, too.
-    Errors name `where`. Raises `MissingColumnError` if a column is not there; `ValueError` if it is
-    there twice, or `columns` names something that is not a column of ours.
+    `reference` and `source` are understood as well as the plurals, and names in capitals where
+    there is no other. `keep` must be there, too. Errors name `where`. Raises `MissingColumnError`
+    if a column is not there; `ValueError` if it is there twice, or `columns` names something that
+    is not a column of ours.
     """
     renamed = _check_mapping(columns or {})
     wanted = {}
     for name in dict.fromkeys((*IDS, *needed)):
         accepted = (renamed[name],) if name in renamed else _ACCEPTED[name]
-        theirs = next((alias for alias in accepted if alias in names), None)
+        theirs = column_called(names, accepted, any_case=name not in renamed)
         if theirs is not None:
             wanted[name] = theirs
         elif name in needed or name in renamed:
@@ -141,6 +127,23 @@ def resolve_columns(
     return wanted
 
 
+def column_called(
+    names: Sequence[str], accepted: Sequence[str], *, any_case: bool = True
+) -> str | None:
+    """Find the column that is called as accepted, in order; else one that differs in capitals.
+
+    >>> column_called(["Document_ID", "text"], ["document_id"]), column_called(["a"], ["b"])
+    ('Document_ID', None)
+    """
+    for alias in accepted:
+        if alias in names:
+            return alias
+    for alias in accepted if any_case else ():
+        if len(alike := {name for name in names if name.lower() == alias}) == 1:
+            return alike.pop()
+    return None
+
+
 def canonical_table(
     raw: pa.Table,
     wanted: Wanted,
@@ -150,21 +153,25 @@ def canonical_table(
 ) -> pa.Table:
     """Turn a table as it was read, under the file's names, into the canonical table.
 
-    A cell that is not valid UTF-8 becomes null and its row gets a reason in `unreadable`; nothing
+    A text that is not valid UTF-8 becomes null and its row gets a reason in `unreadable`; nothing
     is dropped and the order stays. A null text is a null list; nulls inside a list are left out.
-    Ids that the file lacks are left out; see `with_ids`. Any string type, dictionary or binary will
-    do for text. `reasons` say what the reader already found wrong, null where a row is fine; such a
-    reader, `lines`, has the kept columns as text, under the names that `kept_name` gives. Raises
-    `ValueError` if a needed column is missing, or is neither text nor a list of text.
+    Ids that the file lacks are left out, see `with_ids`; others become text, see `ids`. Any string
+    type, dictionary or binary will do for text. `reasons` say what the reader already found wrong,
+    null where a row is fine; where there are some, `text_cells` has made the kept columns, and they
+    have the names that `kept_name` gives. Raises `ValueError` if a needed column is missing, or is
+    neither text nor a list of text.
     """
     resolved = resolve_columns(raw.column_names, wanted.needed, wanted.columns, where=where)
     why = np.full(raw.num_rows, None, dtype=object)
     arrays = {}
     for name, theirs in resolved.items():
-        read = _text_lists if name in LISTS else _ids if name in IDS else _texts
-        array, place = _one_array(raw.column(theirs)), f"`{theirs}` in {where}"
+        read = _text_lists if name in LISTS else _texts
+        array, place = plain_array(raw.column(theirs)), f"`{theirs}` in {where}"
+        if name in IDS:
+            arrays[name] = id_array(array, place)
+            continue
         is_bad_list = np.zeros(len(array), dtype=bool)
-        if wanted.sentence_end is not None and name not in IDS:
+        if wanted.sentence_end is not None:
             array, is_bad_list = _joined(array, wanted.sentence_end, place)
         arrays[name], is_bad = read(array, place)
         is_bad |= is_bad_list
@@ -175,9 +182,9 @@ def canonical_table(
     for name in wanted.keep:
         called = kept_name(name)
         if reasons is None:
-            arrays[called] = _one_array(raw.column(name))
+            arrays[called] = storable_array(raw.column(name))
         else:
-            arrays[called] = _texts(_one_array(raw.column(called)), name)[0]
+            arrays[called] = _texts(plain_array(raw.column(called)), name)[0]
     return pa.table({**arrays, UNREADABLE: unreadable})
 
 
@@ -195,11 +202,6 @@ def with_ids(table: pa.Table, first: int, system: str = ONE_SYSTEM) -> pa.Table:
     return pa.table({name: given[name] for name in dict.fromkeys((*IDS, *given))})
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Say whether an Arrow type holds a list of values per row."""
-    return any(is_kind(kind) for is_kind in _LIST_KINDS)
-
-
 def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
     for ours in columns:
         if ours not in _ALIASES:
@@ -210,26 +212,9 @@ def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
     return {_ALIASES[ours]: theirs for ours, theirs in columns.items()}
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in _TEXT_KINDS)
-
-
-def _ids(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
-    if _is_text(array.type):
-        return _texts(array, where)
-    if pa.types.is_nested(array.type):
-        raise ValueError(f"{where} must be text or a number, got {array.type}")
-    return array.cast(pa.string()), np.zeros(len(array), dtype=bool)
-
-
 def _texts(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
     """Return the text of every cell and which cells were not valid UTF-8 (they become null)."""
-    if not _is_text(array.type):
+    if not is_text(array.type):
         raise ValueError(f"{where} must be text, got {array.type}")
     # Through binary: Arrow trusts what calls itself a string and checks only what does not.
     raw = array if pa.types.is_null(array.type) else array.cast(pa.binary())
@@ -252,10 +237,8 @@ def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
         texts, is_bad = _texts(array, where)
         offsets = np.arange(len(texts) + 1, dtype=np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=texts.is_null()), is_bad
-    values = pc.list_flatten(array)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if not _is_text(values.type):
+    values = plain_array(pc.list_flatten(array))
+    if not is_text(values.type):
         raise ValueError(f"{where} must be text or a list of text, got {array.type}")
     texts, is_bad_text = _texts(values, where)
     return _lists_of(texts, is_bad_text, array)

@@ -22,7 +22,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from sms.naming import AnyPath
+from cluster.pipes import readable_path
+from sms.naming import AnyPath, user_path
 from sms.urls import check_no_secrets, is_url, redacted
 
 SCHEMES = ("file", "s3", "gs", "gcs", "hdfs", "viewfs")
@@ -157,13 +158,13 @@ def check_location(path: str) -> None:
 
 
 def filesystem_for(path: str) -> tuple[pafs.FileSystem, str]:
-    """Find the filesystem of a path or URL, and the path's name in it.
+    """Find the filesystem of a path or URL, and the path's name in it; `~` is written out.
 
     Raises `ValueError` if the URL holds a secret, or cannot be understood; `OSError` if the store
     cannot be used on this machine.
     """
     if not is_url(path):
-        return pafs.LocalFileSystem(), os.path.abspath(path)
+        return pafs.LocalFileSystem(), os.path.abspath(user_path(path))
     check_location(path)
     base, options = _split_options(path)
     scheme, _, rest = base.partition("://")
@@ -227,9 +228,16 @@ def open_input(path: str) -> pa.NativeFile:
 
     Raises `FileNotFoundError` if there is no such file; `PermissionError` if it may not be read.
     """
-    filesystem, inner = filesystem_for(path)
+    filesystem, inner = _readable(path)
     with naming(path):
         return filesystem.open_input_file(inner)
+
+
+def _readable(path: str) -> tuple[pafs.FileSystem, str]:
+    """Find the filesystem and the name of what is read, which for a pipe is a file."""
+    filesystem, inner = filesystem_for(path)
+    is_local = isinstance(filesystem, pafs.LocalFileSystem)
+    return filesystem, readable_path(inner) if is_local else inner
 
 
 def reads_again(read: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -288,7 +296,7 @@ def version_of(stream: pa.NativeFile, path: str) -> str:
     for name in ("ETag", "etag", "generation"):
         if value := metadata.get(name):
             return f"{name.lower()}:{value.decode()}"
-    filesystem, inner = filesystem_for(path)
+    filesystem, inner = _readable(path)
     if isinstance(filesystem, pafs.LocalFileSystem):
         about = os.stat(inner)
         return f"stat:{about.st_mtime_ns}:{about.st_ctime_ns}:{about.st_size}"

@@ -78,10 +78,8 @@ def _read(
     source: ScoreInput, settings: CompareSettings, systems: Sequence[str], option: str
 ) -> _Side:
     columns = settings.columns or {}
-    where = keyed.place(source.files)
-    keys, notes = keyed.with_key(
-        keyed.collect(keyed.scan_files(source.files, columns).select(KEYS), where), where
-    )
+    table = keyed.open_table(source.files, columns)
+    keys, notes = keyed.with_key(table.read([]).frame, table.where)
     scores = read_scores(
         [source],
         keys.unique().sort(KEYS),
@@ -185,6 +183,8 @@ def _of_metric(
             losses=losses,
             n_documents=result.n_documents,
             n_missing=result.n_missing,
+            n_a=int((~np.isnan(scores_a)).sum()),
+            n_b=int((~np.isnan(scores_b)).sum()),
             higher=None,
             reason=result.reason,
             documents=tuple(zip(names, (x - y).tolist(), strict=True)),

@@ -7,6 +7,7 @@ explanation is, is in `sms.explaining`; the page is in `reports`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from cluster import InputFile, list_inputs, write_whole
 from cluster.manifest import EXPLAIN_FOLDER, read_manifest
+from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
@@ -26,7 +28,7 @@ from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.reports.scores_page import extremes, read_rows
 from pipelines.runs.score_run import ScoreRun
-from pipelines.tables.keyed import collect, place, scan_files
+from pipelines.tables.keyed import open_table, place
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
 from sms.config import ScoringConfig
@@ -35,6 +37,8 @@ from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
 from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
+
+logger = logging.getLogger(__name__)
 
 SAME_ATOL = 1e-12
 """Scores that differ by no more count as equal to those of a scores folder, whatever computed them;
@@ -76,9 +80,10 @@ class Explainer:
         """
         recorded = {}
         if self.recorded:
-            rows = scan_files(self.recorded, {}).filter(pl.col(DOCUMENT_ID).is_in(list(wanted)))
-            frame = collect(rows.select(*IDS, self.column).drop_nulls(IDS), place(self.recorded))
-            recorded = {(document, system): score for document, system, score in frame.iter_rows()}
+            documents = pl.DataFrame({DOCUMENT_ID: list(wanted)})
+            read = open_table(self.recorded, {}).read([self.column], among=documents)
+            rows = read.frame.drop_nulls(IDS).select(*IDS, self.column).iter_rows()
+            recorded = {(document, system): score for document, system, score in rows}
         by_document: dict[str, list[ExplainedSystem]] = {}
         for document, found in self._rows_of(wanted).items():
             table = _chosen(found, document, several(wanted[document]))
@@ -133,6 +138,11 @@ def open_explainer(
         raise ValueError(f"`scores` has its own settings; leave out {', '.join(sorted(options))}")
     else:
         config, columns, inputs, system = _settings_of(scores, metric, columns)
+        if not corpora and (gone := [path for path in inputs if is_gone(path)]):
+            raise ValueError(
+                f"the texts of {scores} came through a pipe ({gone[0]}), which cannot be read "
+                "again; name the corpus, too"
+            )
         corpora = corpora or inputs
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
@@ -211,6 +221,8 @@ def _mean_ratings(
             raise ValueError("`raters` chooses among ratings; name `--ratings`, too")
         return {}
     rated = read_ratings(path, raters=raters, columns=columns)
+    for note in rated.notes:
+        logger.warning("%s", note)
     rows = rated.means().iter_rows(named=True)
     return {(row.pop(DOCUMENT_ID), row.pop(SYSTEM_ID)): row for row in rows}
 

@@ -11,7 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,10 +19,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from cluster import InputFile, list_inputs
+from cluster import InputFile, column_names, list_inputs, resolve_columns
 from cluster.progress import Progress
 from cluster.reading import Wanted, read_files
-from cluster.schema import CANDIDATE
+from cluster.schema import CANDIDATE, UNREADABLE, MissingColumnError
 from cluster.store import absolute, join, write_whole
 from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
@@ -169,18 +169,42 @@ def _rated_rows(
         settings.ratings, aspects=settings.aspects, raters=settings.raters, columns=of_ratings
     )
     keyed.check_columns(settings.columns, [files], keyed.files_of(os.fspath(settings.ratings)))
-    where, lazy, notes = keyed.place(files), keyed.scan_files(files, columns), [*rated.notes]
-    n_rows = int(keyed.collect(lazy.select(pl.len()), where).item())
-    rows = keyed.collect(lazy.join(rated.keys.lazy(), on=KEYS, how="semi"), where).sort(KEYS)
+    where, notes = keyed.place(files), [*rated.notes]
+    wanted = Wanted(needed=(*KEYS, CANDIDATE, *_sides_of(files, columns)), columns=columns)
+    kept, n_rows, reasons = [], 0, list[str]()
+    for table in read_files(files, wanted):
+        n_rows += table.num_rows
+        reasons += table[UNREADABLE].drop_null().to_pylist()
+        frame = pl.DataFrame(pl.from_arrow(table))
+        kept.append(frame.join(rated.keys, on=KEYS, how="semi", maintain_order="left"))
+    rows = pl.concat(kept).sort(KEYS) if kept else pl.DataFrame()
     if rows.is_empty():
         raise ValueError(
             f"no row of {where} is rated; ratings have {keyed.examples(rated.keys)}; name the "
             "right columns with `--columns`"
         )
+    if reasons:
+        told = keyed.listed(list(dict.fromkeys(reasons)), keyed.SHOWN)
+        notes.append(f"{counted(len(reasons), 'row')} of {where} cannot be read: {told}")
+    n_lost = rated.keys.height - rows.height
+    rows = rows.filter(pl.col(UNREADABLE).is_null()).drop(UNREADABLE)
     keyed.check_unique(rows, KEYS, where, "keep one row of each")
-    if n := rated.keys.height - rows.height:
-        notes.append(f"{counted(n, 'rated row')} {'is' if n == 1 else 'are'} not in {where}")
+    if n_lost:
+        one, many = "rated row is", "rated rows are"
+        notes.append(f"{counted(n_lost, one, many)} not in {where}")
     return rows, n_rows, notes
+
+
+def _sides_of(files: Sequence[InputFile], columns: Mapping[str, str]) -> list[str]:
+    """Return what every file has of references and sources."""
+    sides = []
+    for side in _SIDES:
+        with suppress(MissingColumnError):
+            for file in files:
+                names = column_names(file.path, file.format)
+                resolve_columns(names, [side], columns, where=file.path)
+            sides.append(side)
+    return sides
 
 
 def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from cluster.output import Output
+from cluster.reading import Wanted, read_files
+from cluster.schema import CANDIDATE, UNREADABLE
 from pipelines.preferences import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
+from sms.naming import counted
+
+logger = logging.getLogger(__name__)
+
+_NO_ROWS = dict.fromkeys((*KEYS, CANDIDATE, UNREADABLE), pl.Series([], dtype=pl.String))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +99,12 @@ def _texts_by_document(settings: PreferencesSettings) -> dict[str, dict[str, str
     systems = settings.systems
     files = keyed.files_of(str(settings.make_sheet))
     where = keyed.place(files)
-    lazy = keyed.scan_files(files, settings.columns or {})
-    if "candidate" not in lazy.collect_schema():
-        raise ValueError(
-            f"column `candidate` is missing in {where}; name it with `--columns candidate=NAME`"
-        )
-    frame = keyed.collect(lazy.select(*KEYS, pl.col("candidate").cast(pl.String)), where)
+    wanted = Wanted(needed=(*KEYS, CANDIDATE), columns=settings.columns or {})
+    tables = list(read_files(files, wanted))
+    frame = pl.DataFrame(pl.from_arrow(pa.concat_tables(tables)) if tables else _NO_ROWS)
+    if len(reasons := frame[UNREADABLE].drop_nulls()):
+        n_rows = counted(len(reasons), "row")
+        logger.warning("%s of %s cannot be read, such as: %s", n_rows, where, reasons[0])
     known = frame["system_id"].drop_nulls().unique().sort().to_list()
     if unknown := [system for system in systems if system not in known]:
         raise ValueError(
@@ -108,7 +117,7 @@ def _texts_by_document(settings: PreferencesSettings) -> dict[str, dict[str, str
     )
     keyed.check_unique(frame, KEYS, where, "keep one row of each")
     texts: dict[str, dict[str, str]] = {}
-    for document, system, candidate in frame.sort("document_id").iter_rows():
+    for document, system, candidate in frame.sort("document_id").drop(UNREADABLE).iter_rows():
         texts.setdefault(document, {})[system] = candidate
     return {name: own for name, own in texts.items() if len(own) == len(systems)}
 

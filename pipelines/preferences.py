@@ -30,7 +30,7 @@ from cluster import InputFile
 from cluster.store import real_path
 from pipelines.reports.preferences import HeadToHead, Preferences
 from pipelines.settings.preferences import PreferencesSettings
-from pipelines.tables.keyed import files_of, listed, read_table, record_of
+from pipelines.tables.keyed import files_of, listed, read_texts, record_of
 from sms.naming import counted
 
 DEFAULT_CRITERION = "overall"
@@ -179,10 +179,7 @@ def _read(
 
 def _part(file: InputFile, columns: Mapping[str, str], key: pl.DataFrame | None) -> pl.DataFrame:
     """Read one file, whichever kind it is; `winner` is null if blank, `_TIED` for a tie."""
-    frame = _renamed(read_table(file), columns)
-    for name, dtype in frame.schema.items():
-        if name in _COLUMNS and dtype.is_nested():
-            raise ValueError(f"column `{name}` of {file.path} must be text or numbers, got {dtype}")
+    frame = _renamed(read_texts(file, _COLUMNS), columns)
     if {"item", *SIDES} <= set(frame.columns):
         return _from_sheet(frame, file.path, key)
     _require(frame, _PAIR, file.path)
@@ -278,7 +275,7 @@ def _uniform(frame: pl.DataFrame, n: pl.Series | pl.Expr) -> pl.DataFrame:
 
 def _read_key(path: str) -> pl.DataFrame:
     (file,) = files_of(path)
-    frame = read_table(file)
+    frame = read_texts(file, KEY_COLUMNS)
     _require(frame, KEY_COLUMNS, path)
     frame = frame.select(pl.col(name).cast(pl.String) for name in KEY_COLUMNS)
     is_known = (pl.col("left") == pl.col("system_a")) | (pl.col("left") == pl.col("system_b"))

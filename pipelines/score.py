@@ -41,6 +41,7 @@ from cluster.manifest import (
     by_path,
     changed,
     delete_own_files,
+    holds_copies_only,
     read_manifest,
     refusal,
     write_manifest,
@@ -48,6 +49,7 @@ from cluster.manifest import (
 from cluster.on_ray import describe_on_ray
 from cluster.output import Output
 from cluster.progress import COMPILING, SCORING, Progress
+from cluster.reading import COPIES_FOLDER
 from cluster.schema import ONE_SYSTEM, Wanted
 from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder
@@ -225,6 +227,8 @@ class _Run:
         names = Output("--out", self.out).names()
         own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")  # being written
         foreign = [name for name in names if not own.fullmatch(name)]
+        if foreign == [COPIES_FOLDER] and holds_copies_only(self.out):
+            foreign = []
         if found is None and foreign:
             raise ValueError(
                 f"{self.out} holds files that are not from an assay run ({', '.join(foreign[:3])}"
@@ -294,7 +298,7 @@ class _Run:
             done = committed(self.out, earlier.shards, manifest.fingerprint)
             if len(done) == len(earlier.shards):
                 return knowing(earlier.shards, inputs)
-        if any(file.format != "parquet" for file in inputs):
+        if any(file.needs_copy for file in inputs):
             self.tell(Progress(stage="turning the inputs into Parquet"))
             inputs = with_copies(inputs, self.out, self.wanted, limit)
         if earlier is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -32,8 +32,10 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
 
     parts = ["\n".join(_counts(run))]
     if run.means:
-        table = _means(run.means, run.main_columns)
+        table = _means(run)
         below = list(meanings(run.main_columns))
+        if any(map(run.has_gaps, run.main_columns)):
+            below = ["In brackets: rows with a score, where systems differ", *below]
         if len(run.means) > MAX_SYSTEMS:
             n_more = counted(len(run.means) - MAX_SYSTEMS, "more system")
             below = [f"and {n_more}; all are in {join(run.out, 'run.json')}", *below]
@@ -78,24 +80,28 @@ def _counts(run: ScoreRun) -> Iterator[str]:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
 
 
-def _means(
-    means: Mapping[str, Mapping[str, float]], columns: Sequence[str]
-) -> tuple[list[str], list[list[Text]]]:
-    """Return the header and rows of the table of means; on a terminal the best are bold."""
-    shown = sorted(means.items(), key=lambda item: natural(item[0]))[:MAX_SYSTEMS]
+def _means(run: ScoreRun) -> tuple[list[str], list[list[Text]]]:
+    """Return the header and rows of the table of means; on a terminal the best are bold.
+
+    None is the best where means are over different numbers of rows.
+    """
+    columns = run.main_columns
+    shown = sorted(run.means.items(), key=lambda item: natural(item[0]))[:MAX_SYSTEMS]
     n_decimals = {name: decimals(mean[name] for _, mean in shown) for name in columns}
+    has_gaps = {name: run.has_gaps(name) for name in columns}
     highest = {
         name: max(mean[name] for _, mean in shown)
         for name in columns
-        if (higher_is(name) or "").startswith(_GOOD)
+        if (higher_is(name) or "").startswith(_GOOD) and not has_gaps[name]
     }
 
-    def cell(name: str, value: float) -> Text:
+    def cell(system: str, name: str, value: float) -> Text:
         is_best = len(shown) > 1 and value == highest.get(name)
-        return Text(number(value, n_decimals[name]), style="bold" if is_best else "")
+        n_rows = f" ({run.counts[system][name]:,})" if has_gaps[name] else ""
+        return Text(number(value, n_decimals[name]) + n_rows, style="bold" if is_best else "")
 
     rows = [
-        [Text(system or "(none)"), *(cell(name, mean[name]) for name in columns)]
+        [Text(system or "(none)"), *(cell(system, name, mean[name]) for name in columns)]
         for system, mean in shown
     ]
     return ["mean by system", *columns], rows

@@ -21,7 +21,7 @@ from agreement.intervals import percentile_interval, widened
 from agreement.resampling import draw_counts
 from cluster import list_inputs, with_content
 from cluster.reading import Wanted, read_files
-from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID
+from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.store import base_name
 from pipelines.evaluate import SHIPPED, TRAITS, others_of
 from pipelines.prepare_pairs import SPLIT
@@ -178,8 +178,15 @@ def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> 
     means, notes = given.means(_RATING), list(given.notes)
     wanted = Wanted(needed=(DOCUMENT_ID, SYSTEM_ID, CANDIDATE, SOURCES), columns=columns)
     tables = read_files(list_inputs(several(corpus)), wanted, limit=settings.limit)
-    frames = (pl.DataFrame(pl.from_arrow(table)) for table in tables)
-    rows = pl.concat([frame.join(means, on=KEYS) for frame in frames]).sort(KEYS)
+    joined, n_without_key = [], 0
+    for table in tables:
+        frame = pl.DataFrame(pl.from_arrow(table))
+        joined.append(frame.join(means, on=KEYS))
+        lacks_key = pl.any_horizontal(pl.col(KEYS).is_null()) & pl.col(UNREADABLE).is_not_null()
+        n_without_key += frame.filter(lacks_key).height
+    rows = pl.concat(joined).sort(KEYS)
+    if n_without_key:
+        notes.append(f"Rows of the corpus that cannot be read, nor their ids: {n_without_key:,}")
     if n_lost := means.height - rows.select(KEYS).n_unique():
         notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
     why = pl.Series([why_unused(row) for row in rows.to_dicts()], dtype=pl.String)

@@ -18,11 +18,12 @@ from polars import selectors
 
 from cluster import list_inputs
 from cluster.output import Output
-from cluster.reading import column_names, read_files
+from cluster.reading import read_files
+from cluster.rows import column_names
 from cluster.schema import CANDIDATE, IDS, REFERENCES, SOURCES, UNREADABLE, Wanted, resolve_columns
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS, RATER
-from pipelines.tables.ratings import pools_of, with_rater_names
+from pipelines.tables.ratings import pools_of
 from pipelines.tables.scores import find_scores, is_folder
 from sms.naming import AnyPath, OneOrMore, nearest, several
 
@@ -168,14 +169,13 @@ def _joined_numbers(paths: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
 def _numbers(path: str, notes: list[str]) -> pl.DataFrame:
     """Read numbers of candidates; those of the raters of one pool are averaged."""
     files = find_scores(path).files
-    where = keyed.place(files)
-    whole = keyed.collect(keyed.scan_files(files, {}), where)
-    frame, without_key = keyed.with_key(whole, where, may_be_empty=True)
-    notes += without_key
+    table = keyed.open_table(files, {})
+    where, read = table.where, table.read()
+    frame, without_key = keyed.with_key(read.frame, where, may_be_empty=True)
+    notes += [*read.notes, *without_key]
     by = [*KEYS]
     if RATER in frame.columns:
         by.append(RATER)
-        frame = with_rater_names(frame, where)
         pools = pools_of(frame[RATER].drop_nulls().unique().sort().to_list())
         if len(pools) > 1:
             raise ValueError(

@@ -89,6 +89,7 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
     inputs = [find_scores(path) for path in settings.scores]
     scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
     study = make_study(rated, scores)
+    read = [f"{note}." for note in (*rated.notes, *scores.notes)]
     own = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
     for table in tables:
         if table.shows and (shown := table.shows(own)):
@@ -96,7 +97,7 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
                 shown,
                 name=table.name,
                 frame=shown.frame.with_columns(raters=pl.lit(study.pool)),
-                notes=[*shown.notes, f"Raters: {study.pool}."],
+                notes=[*shown.notes, f"Raters: {study.pool}.", *read],
             )
             yield Reproduction(
                 printed=PrintedTable(name=table.name, title=shown.title),

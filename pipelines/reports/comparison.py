@@ -30,6 +30,8 @@ MOST_BARS = 150
 """Of the differences of documents; of more, neighbours in the order of size share a bar."""
 IN_MARKDOWN = ("p", "wins", "ties", "losses", "higher")
 """Columns that there is no room for; the table to copy has them."""
+MOST_GAPS = 5
+"""Pairs of systems of which it is said how many documents either has."""
 N_EXTREMES = 5
 """Documents named at either end."""
 
@@ -62,6 +64,9 @@ class MetricComparison:
     """That both have."""
     n_missing: int
     """Documents that one of them lacks."""
+    n_a: int
+    """Documents for which A has a score."""
+    n_b: int
     higher: str | None
     """"a" or "b" where `p_holm` is small enough, else None."""
     reason: str | None
@@ -181,10 +186,28 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
     missing = [row.n_missing for row in result.rows]
     if any(missing):
         yield f"Documents left out because A or B has no score for them: {range_text(missing)}"
+    yield from _gaps(result)
     for row in result.rows:
         if row.reason is not None:
             yield f"Undefined: {row.metric}, {row.system_a}, {row.system_b}: {row.reason}"
     yield from result.notes
+
+
+def _gaps(result: ScoreComparison) -> Iterator[str]:
+    """Say on what two systems are compared where one has scores that the other lacks."""
+    metrics: dict[tuple[str, str, int, int, int], list[str]] = {}
+    for row in result.rows:
+        if row.n_missing:
+            counts = (row.n_a, row.n_b, row.n_documents)
+            metrics.setdefault((row.system_a, row.system_b, *counts), []).append(row.metric)
+    for (a, b, n_a, n_b, n_both), names in [*metrics.items()][:MOST_GAPS]:
+        yield (
+            f"A ({a}) has a score for {n_a:,}, B ({b}) for {n_b:,}; means and difference are over "
+            f"the {counted(n_both, 'document')} that both have: {', '.join(names)}"
+        )
+    if len(metrics) > MOST_GAPS:
+        n_more = counted(len(metrics) - MOST_GAPS, "other pair")
+        yield f"and likewise {n_more}; the table has all: `documents`"
 
 
 # The page: the table with the intervals drawn, and the difference by document

@@ -19,7 +19,7 @@ from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import explain_file, render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
 from pipelines.runs.score_run import ScoreRun
-from pipelines.tables.keyed import KEYS, collect, files_of, place, scan_files
+from pipelines.tables.keyed import KEYS, files_of, open_table
 from sms.naming import counted, natural
 from sms.signature import version
 
@@ -53,6 +53,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         documents=f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}",
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
+        gaps=any(map(run.has_gaps, means)),
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
             | {"extremes": [_why(row, run.out, name, pages) for row in extremes(rows, name)]}
@@ -104,8 +105,7 @@ def read_rows(run: ScoreRun) -> pl.DataFrame:
         places = np.linspace(0, len(parts) - 1, n_files).round().astype(int)
         parts = [parts[i] for i in np.unique(places)]
     files = [file for part in parts for file in files_of(join(run.out, part))]
-    lazy = scan_files(files, {}).select(*KEYS, *run.main_columns, "status")
-    return collect(lazy, place(files))
+    return open_table(files, {}).read([*run.main_columns, "status"]).frame
 
 
 def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
@@ -119,12 +119,16 @@ def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
             [
                 number(run.means[system][name], n_decimals)
                 + ("" if np.isnan(half) else f" ± {number(half, n_decimals)}")
+                + (f" ({run.counts[system][name]:,})" if run.has_gaps(name) else "")
                 for system, half in zip(systems, halves, strict=True)
             ]
         )
+    caption = f"Mean and half of the {CONFIDENCE:.0%} interval over documents."
+    if any(map(run.has_gaps, means)):
+        caption += " In brackets: rows with a score, where systems differ."
     return PaperTable(
         title="Mean scores",
-        caption=f"Mean and half of the {CONFIDENCE:.0%} interval over documents.",
+        caption=caption,
         header=["System", *means],
         alignment="l" + "r" * len(means),
         rows=[*zip([system or "(none)" for system in systems], *columns, strict=True)],
@@ -143,12 +147,15 @@ def _metric_view(
     n_decimals = decimals(mean for mean, *_ in means.values())
     ends = [end for mean in means.values() for end in mean[:3] if not np.isnan(end)]
     ranked = sorted(means.items(), key=lambda item: -item[1][0])
+    without = sorted((name for name in run.means if name not in means), key=natural)
     return {
         "name": metric,
         "meaning": meaning,
         "signature": run.signatures.get(metric, ""),
         "n": counted(values.size, "score")
-        + (f", {counted(n_without, 'row')} without" if n_without else ""),
+        + (f", {counted(n_without, 'row')} without" if n_without else "")
+        + (f"; no score at all: {', '.join(name or '(none)' for name in without)}" * bool(without)),
+        "has_gaps": run.has_gaps(metric),
         "from": min(ends, default=0.0),
         "to": max(ends, default=1.0) if len({*ends}) > 1 else min(ends, default=0.0) + 1.0,
         "systems": [
@@ -161,6 +168,7 @@ def _metric_view(
                 "interval": span(low, high, n_decimals),
                 "half": number(mean - low, n_decimals),
                 "n": n,
+                "n_rows": run.counts[system][metric],
             }
             for system, (mean, low, high, n) in ranked
         ],

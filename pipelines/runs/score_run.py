@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,8 @@ class ScoreRun:
     seconds: float
     """From the first check to the last file."""
     is_strict: bool
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Rows that have a score, over which the means are; by system, then by column."""
 
     def __fspath__(self) -> str:
         """Return its folder: a run is given to the other functions as its path is."""
@@ -120,6 +122,13 @@ class ScoreRun:
             if name in self.metrics
             or not (is_precision_or_recall(name) or name.startswith(ABOUT_ROWS))
         ]
+
+    def has_gaps(self, column: str) -> bool:
+        """Whether means of a column are over different numbers of rows, system by system."""
+        counts = {system: of_system[column] for system, of_system in self.counts.items()}
+        if counts.get("") == 0:  # rows that cannot be read may have no system
+            del counts[""]
+        return len({*counts.values()}) > 1
 
     @property
     def is_complete(self) -> bool:
@@ -172,6 +181,7 @@ def close(
         statuses=dict(sorted(history.statuses.items())),
         n_duplicate_keys=count_duplicate_keys(list(there)),
         means=history.sums.means(),
+        counts=history.sums.counts(),
         metrics=tuple(manifest.configuration["metrics"]),
         signatures=manifest.signatures,
         counters=dict(history.counters),

@@ -1,30 +1,35 @@
-"""Reads tables of keys and numbers: Parquet, CSV and JSONL files, lazily, checked column by column.
+"""Tables of keys and numbers, from files of any kind: a thin layer on `cluster.rows`.
 
 A key is a document and a system, both compared as text. What these tables mean (scores, ratings,
-texts) is known to the files that use this one.
+judgements) is known to the files that use this one.
 """
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from types import NoneType
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from polars import selectors
-from polars.io.plugins import register_io_source
 
-from cluster import InputFile, list_inputs
-from cluster.lines import csv_separator
+from cluster import InputFile, column_names, list_inputs
+from cluster.arrays import is_text, plain_array
+from cluster.ids import id_array, id_cells
+from cluster.partitions import partition_columns
+from cluster.rows import BATCH_ROWS, Cells, Rows, read_rows
+from cluster.schema import column_called
 from cluster.store import open_input
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
-from sms.urls import is_url
-from sms.words import is_panic
 
 KEYS = ("document_id", "system_id")
 RATER = "rater"
@@ -40,34 +45,153 @@ NOT_NUMBERS = frozenset(
 SHOWN = 3
 """Examples in a message."""
 
+LABELS = (*KEYS, RATER)
+"""Columns that hold names: what is in them is text, whatever it looks like."""
+
+_ROWS_AT_ONCE = 1 << 16
+_TRUTHS = {"true": "1", "false": "0"}
 _LIKE_A_NUMBER = r"^[-+\u2212]?[\d.,'\u2019\s]*\d[\d.,'\u2019\s]*[%\u2030]?$"
 
 
-def scan_files(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyedRows:
+    """What was read of a table."""
+
+    frame: pl.DataFrame
+    """Keys as text, and the columns that were asked for; rows without a key are there."""
+    n_rows: int
+    """All rows of the files."""
+    notes: Sequence[str]
+    """On rows that cannot be read: these are not in the frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedTable:
+    """Files that are read as one table: their columns are known, their rows read when asked for."""
+
+    files: Sequence[InputFile]
+    names: Sequence[str]
+    """Columns of all files, by our names where we have one."""
+    theirs: Sequence[Mapping[str, str]]
+    """Of each file, the names of its columns by those."""
+
+    @property
+    def where(self) -> str:
+        """Name the files in a message."""
+        return place(self.files)
+
+    def read(
+        self, names: Sequence[str] | None = None, *, among: pl.DataFrame | None = None
+    ) -> KeyedRows:
+        """Read keys and some columns, all where none are named.
+
+        With `among` only rows whose values are in that table: no others are ever held.
+        """
+        asked = list(dict.fromkeys([*KEYS, *(self.names if names is None else names)]))
+        frames, n_rows = [pl.DataFrame(schema=dict.fromkeys(KEYS, pl.String))], 0
+        unreadable: list[str] = []
+        for some in _several(self._frames(asked)):
+            n_rows += sum(frame.height + len(reasons) for frame, reasons in some)
+            unreadable += [reason for _, reasons in some for reason in reasons]
+            frame = pl.concat([frame for frame, _ in some], how="diagonal_relaxed")
+            if among is not None:
+                frame = frame.join(among, on=among.columns, how="semi", maintain_order="left")
+            frames.append(frame)
+        notes = []
+        if unreadable:
+            rows_of = counted(len(unreadable), "row cannot", "rows cannot")
+            notes.append(
+                f"{rows_of} be read and {'is' if len(unreadable) == 1 else 'are'} left out: "
+                f"{listed(unreadable, SHOWN)}"
+            )
+        frame = pl.concat(frames, how="diagonal_relaxed")
+        return KeyedRows(frame=frame, n_rows=n_rows, notes=notes)
+
+    def _frames(self, asked: Sequence[str]) -> Iterator[tuple[pl.DataFrame, list[str]]]:
+        for file, known in zip(self.files, self.theirs, strict=True):
+            theirs = {name: known[name] for name in asked if name in known}
+            choose = partial(_checked, theirs, file.path)
+            at_once = _ROWS_AT_ONCE if file.format == "parquet" else BATCH_ROWS
+            for rows in read_rows(file.path, file.format, choose, batch_rows=at_once):
+                yield _frame(rows, theirs, file)
+
+
+def _several(frames: Iterable[tuple[pl.DataFrame, list[str]]]) -> Iterator[list[Any]]:
+    """Take frames together up to a size at which a join with them pays."""
+    held: list[tuple[pl.DataFrame, list[str]]] = []
+    for frame in frames:
+        held.append(frame)
+        if sum(each.height for each, _ in held) >= _ROWS_AT_ONCE:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _checked(theirs: Mapping[str, str], path: str, names: list[str]) -> list[str]:
+    """Choose columns, which must be there once."""
+    for name in theirs.values():
+        if (n := names.count(name)) > 1:
+            raise ValueError(f"column `{name}` must be in {path} once, got it {n} times")
+    return [*theirs.values()]
+
+
+def _frame(
+    rows: Rows, theirs: Mapping[str, str], file: InputFile
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return the rows that can be read, by our names, and where and why others cannot."""
+    columns = {}
+    for name, named in theirs.items():
+        make = labels if name in LABELS else values
+        where = f"`{named}` in {file.path}"
+        columns[name] = make(rows.columns[named], where, is_csv=file.format == "csv")
+    frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in columns.items()})
+    told = [
+        f"{_place(file, place)} ({reason})"
+        for place, reason in zip(rows.places, rows.reasons or (), strict=False)
+        if reason
+    ]
+    if told and rows.reasons:
+        frame = frame.filter(pl.Series([reason is None for reason in rows.reasons]))
+    return frame, told
+
+
+def open_table(
     files: Sequence[InputFile], columns: Mapping[str, str], role: str = ""
-) -> pl.LazyFrame:
-    """Open files of one kind as one lazy table, with keys as text and all CSV columns as text.
+) -> KeyedTable:
+    """Open files of any kinds as one table with keys.
 
     `columns` has our column name to the files', where they have it. `role` stands before our name
     in `--columns` where a second file is read, for messages.
     """
-    where = place(files)
-    if len(formats := {file.format for file in files}) > 1:
-        kinds = ", ".join(sorted(formats))
-        raise ValueError(f"files of one input must be of one kind, got {kinds}; name one kind")
-    if empty := [file.path for file in files if not file.size]:
-        raise ValueError(f"{empty[0]} must have rows, got an empty file")
-    with _reading(where):
-        lazy = _scan(files)
-        schema = lazy.collect_schema()
-    theirs = {name: ours for ours, name in columns.items() if name in schema}
-    taken = set(theirs.values())
-    # By selector: `pl.col` would take the names `*` and `^a.*$` for patterns.
-    kept = [name for name in schema if name in theirs or name not in taken]
-    lazy = lazy.select(selectors.by_name(*kept)).rename(theirs)
-    return lazy.with_columns(
-        _key(lazy.collect_schema(), key, where, role, [*schema]) for key in KEYS
-    )
+    theirs = [_theirs(file, columns, role) for file in files]
+    names = list(dict.fromkeys(name for each in theirs for name in each))
+    return KeyedTable(files=files, names=names, theirs=theirs)
+
+
+def _theirs(file: InputFile, columns: Mapping[str, str], role: str) -> dict[str, str]:
+    """Find what a file calls each of its columns, by our name where we have one."""
+    names = column_names(file.path, file.format, of_all_rows=True, of_folders=False)
+    if not (names or file.size):
+        raise ValueError(f"{file.path} must have rows, got an empty file")
+    for name in partition_columns(file.path):  # of others nobody would think as of a number
+        if name not in names and (name in LABELS or name in columns.values()):
+            names.append(name)
+    ours = {name: our for our, name in columns.items() if name in names}
+    for label in LABELS:
+        if label not in ours.values() and (called := column_called(names, [label])):
+            ours[called] = label
+    theirs: dict[str, str] = {}
+    for name in names:
+        if name in ours or name not in ours.values():  # a renamed one takes the place of another
+            theirs[ours.get(name, name)] = name
+    for key in KEYS:
+        if key not in theirs:
+            raise ValueError(
+                f"column `{key}` is missing in {file.path}, which has {listed(names)}; "
+                f"name it with `--columns {role}{key}=NAME`"
+            )
+    return theirs
 
 
 def check_columns(
@@ -90,25 +214,59 @@ def check_columns(
 
 
 def _names_in(inputs: Sequence[Sequence[InputFile]]) -> set[str]:
-    return {name for files in inputs if files for name in _scan(files[:1]).collect_schema()}
+    firsts = [files[0] for files in inputs if files]
+    names = (column_names(file.path, file.format, of_all_rows=True) for file in firsts)
+    return {name for some in names for name in some}
 
 
-def read_table(file: InputFile) -> pl.DataFrame:
-    """Read a file of any of our formats; all columns of CSV as text, blank as null."""
-    with _reading(file.path), open_input(file.path) as stream:
-        content = stream.read()
-        if file.format == "parquet":
-            return pl.read_parquet(content)
-        if file.format == "jsonl":
-            return pl.read_ndjson(content, infer_schema_length=None)
-        # As text: a number is then told from a text value by value, and "007" stays an id.
-        return pl.read_csv(content, infer_schema=False, separator=csv_separator(file.path))
+def _place(file: InputFile, number: int) -> str:
+    return f"{'row' if file.format == 'parquet' else 'line'} {number:,} of {file.path}"
 
 
-def collect(lazy: pl.LazyFrame, where: str) -> pl.DataFrame:
-    """Read a lazy table with the streaming engine, which holds no more than the result."""
-    with _reading(where):
-        return lazy.collect(engine="streaming")
+def read_texts(file: InputFile, needed: Sequence[str]) -> pl.DataFrame:
+    """Read all columns of a file as text; one that is a list or the like only if it is needed.
+
+    Raises `ValueError` if a row, or a needed column, cannot be read.
+    """
+    frames = [pl.DataFrame(schema=dict.fromkeys(column_names(file.path, file.format), pl.String))]
+    for rows in read_rows(file.path, file.format):
+        columns = {}
+        for name, cells in rows.columns.items():
+            with nullcontext() if name in needed else suppress(ValueError):
+                where = f"`{name}` in {file.path}"
+                columns[name] = pl.from_arrow(labels(cells, where, is_csv=file.format == "csv"))
+        for place, reason in zip(rows.places, rows.reasons or (), strict=False):
+            if reason:
+                raise ValueError(f"cannot read {_place(file, place)}: {reason}; correct it")
+        frames.append(pl.DataFrame(columns))
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def labels(cells: Cells, where: str, *, is_csv: bool) -> pa.Array:
+    """Write names, such as ids and raters, as text: see `cluster.ids`."""
+    return id_cells(cells, where, is_csv=is_csv)
+
+
+def values(cells: Cells, where: str, *, is_csv: bool) -> pa.Array:
+    """Return numbers as such where they have a type of their own, else as text.
+
+    What can be neither is some text that is no number.
+    """
+    if isinstance(cells, list):
+        if {*map(type, cells)} <= {int, float, NoneType}:
+            with suppress(pa.ArrowInvalid, OverflowError):  # a whole number of too many digits
+                return pa.array(cells, pa.float64())
+        return labels(cells, where, is_csv=is_csv)
+    array = plain_array(cells)
+    kind = array.type
+    if pa.types.is_decimal(kind):
+        return array.cast(pa.float64())
+    if pa.types.is_primitive(kind) and not pa.types.is_temporal(kind):
+        return array.cast(pa.float32()) if pa.types.is_float16(kind) else array
+    if is_text(kind):
+        return id_array(array, where)
+    text = pa.scalar(f"<{kind}>", pa.string())
+    return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
 
 
 def with_key(
@@ -122,19 +280,6 @@ def with_key(
         return kept, []
     one, many = f"row of {where} has no key and is", f"rows of {where} have no key and are"
     return kept, [f"{counted(frame.height - kept.height, one, many)} left out"]
-
-
-@contextmanager
-def _reading(where: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        if not (isinstance(error, pl.exceptions.PolarsError) or is_panic(error)):
-            raise
-        # A panic, such as at a time zone that does not exist, has its reason inside.
-        reason = str(error).rpartition('ErrString("')[2].replace("\\n", "\n")
-        first_line = (reason.splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"cannot read {where}: {first_line}") from error
 
 
 def cells_of(frame: pl.DataFrame, name: str) -> pl.Series:
@@ -235,56 +380,6 @@ def record_of(file: InputFile, role: str) -> InputRecord:
     return InputRecord(path=file.path, bytes=file.size, sha256=digest.hexdigest(), role=role)
 
 
-def _scan(files: Sequence[InputFile]) -> pl.LazyFrame:
-    paths = [file.path for file in files]
-    if any(map(is_url, paths)):  # polars would go to the store by ways of its own
-        return register_io_source(partial(_read_in_turn, files), schema=read_table(files[0]).schema)
-    if files[0].format == "parquet":
-        return pl.scan_parquet(paths, glob=False)
-    if files[0].format == "csv":
-        separators = {csv_separator(path) for path in paths}
-        if len(separators) > 1:
-            raise ValueError(
-                f"CSV files of one input must have the same separator, but {place(files)} have "
-                f"{', '.join(map(repr, sorted(separators)))}"
-            )
-        return pl.scan_csv(paths, glob=False, infer_schema=False, separator=separators.pop())
-    return pl.scan_ndjson([glob.escape(path) for path in paths], infer_schema_length=None)
-
-
-def _read_in_turn(
-    files: Sequence[InputFile],
-    columns: list[str] | None,
-    predicate: pl.Expr | None,
-    n_rows: int | None,
-    _batch_size: int | None,
-) -> Iterator[pl.DataFrame]:
-    """Read one file after the other, as `register_io_source` asks for it."""
-    for file in files:
-        lazy = read_table(file).lazy()
-        lazy = lazy if columns is None else lazy.select(selectors.by_name(*columns))
-        lazy = lazy if predicate is None else lazy.filter(predicate)
-        frame = (lazy if n_rows is None else lazy.head(n_rows)).collect()
-        yield frame
-        if n_rows is not None:
-            n_rows -= frame.height
-            if not n_rows:
-                return
-
-
-def _key(schema: pl.Schema, key: str, where: str, role: str, names: Sequence[str]) -> pl.Expr:
-    if key not in schema:
-        raise ValueError(
-            f"column `{key}` is missing in {where}, which has {listed(names)}; "
-            f"name it with `--columns {role}{key}=NAME`"
-        )
-    if not (schema[key].is_integer() or schema[key] in (pl.String, pl.Categorical, pl.Null)):
-        raise ValueError(
-            f"`{key}` in {where} must hold text or whole numbers, got {schema[key]}; convert it"
-        )
-    return pl.col(key).cast(pl.String)
-
-
 def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
     """Return the column as float64, or None if it holds no number but something else."""
     column = cells_of(frame, name)
@@ -294,7 +389,7 @@ def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:
     if column.dtype == pl.String:
         text = column.str.strip_chars()
         text = text.set(text == "", None)
-        numbers = text.cast(pl.Float64, strict=False)
+        numbers = text.str.to_lowercase().replace(_TRUTHS).cast(pl.Float64, strict=False)
         is_text = text.is_not_null() & numbers.is_null()
         if is_text.any() and not numbers.is_not_null().any():
             return None

@@ -65,8 +65,10 @@ def read_ratings(
     """
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
-    whole = keyed.collect(keyed.scan_files(files, columns, keyed.OF_RATINGS), where)
-    frame, notes = keyed.with_key(whole, where)
+    table = keyed.open_table(files, columns, keyed.OF_RATINGS)
+    read = table.read([*_rater_of(table), *_aspects_of(table, aspects)])
+    frame, without_key = keyed.with_key(read.frame, where)
+    notes = [*read.notes, *without_key]
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
     names: list[str] = []
     said: list[str] = []
@@ -75,7 +77,6 @@ def read_ratings(
     if RATER in frame.columns:
         by, remedy = [*KEYS, RATER], "keep one rating of each rater"
         pool = ",".join(raters) or "all"
-        frame = with_rater_names(frame, where)
         names, said = _chosen_raters(frame[RATER], raters, where)
         frame = frame.filter(pl.col(RATER).is_in(names))
     elif raters:
@@ -133,13 +134,7 @@ def _with_aspects(
 ) -> tuple[pl.DataFrame, list[str], list[str]]:
     """Turn aspects into numbers; return them, and what to say of columns that are left out."""
     names = [name for name in frame.columns if name not in keyed.NOT_NUMBERS]
-    for i, name in enumerate(asked):
-        if name in asked[:i]:
-            raise ValueError(f"`aspects` must not repeat a name, got {name!r} twice")
-        if name not in names:
-            raise ValueError(f"aspect `{name}` is not in {where}, which has {keyed.listed(names)}")
-    wanted = [*(asked or names)]
-    numbers, kept, notes = keyed.number_columns(frame, wanted, where)
+    numbers, kept, notes = keyed.number_columns(frame, names, where)
     if text := [name for name in asked if name not in kept]:
         raise ValueError(f"aspect `{text[0]}` in {where} must hold numbers, got text only")
     if not kept:
@@ -156,14 +151,21 @@ def _with_aspects(
     return numbers, kept, notes
 
 
-def with_rater_names(frame: pl.DataFrame, where: str) -> pl.DataFrame:
-    """Return the ratings with their raters as text; refuse lists and the like."""
-    kind = frame.schema[RATER]
-    if kind.is_nested() or kind in (pl.Binary, pl.Object):
-        raise ValueError(
-            f"`{RATER}` in {where} must hold text or numbers, got {kind}; keep a row for each rater"
-        )
-    return frame.with_columns(pl.col(RATER).cast(pl.String))
+def _rater_of(table: keyed.KeyedTable) -> list[str]:
+    return [RATER] if RATER in table.names else []
+
+
+def _aspects_of(table: keyed.KeyedTable, asked: Sequence[str]) -> Sequence[str]:
+    """Return the aspects that were asked for, all columns that may be one where none were."""
+    names = [name for name in table.names if name not in keyed.NOT_NUMBERS]
+    for i, name in enumerate(asked):
+        if name in asked[:i]:
+            raise ValueError(f"`aspects` must not repeat a name, got {name!r} twice")
+        if name not in names:
+            raise ValueError(
+                f"aspect `{name}` is not in {table.where}, which has {keyed.listed(names)}"
+            )
+    return asked or names
 
 
 def pools_of(raters: Sequence[str]) -> dict[str, list[str]]:

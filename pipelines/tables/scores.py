@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import polars as pl
 import pyarrow.fs as pafs
-from polars import selectors
 
 from cluster import InputFile, committed_parts
 from cluster.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
@@ -113,15 +112,15 @@ def read_scores(
     times = Counter(real_path(each.path) for each in inputs)
     if repeated := [path for path, n in times.items() if n > 1]:
         raise ValueError(f"`scores` must name every input once, got {repeated[0]} twice")
-    lazies = [keyed.scan_files(each.files, columns) for each in inputs]
-    calls = _calls(inputs, lazies, metrics)
+    tables = [keyed.open_table(each.files, columns) for each in inputs]
+    calls = _calls(inputs, tables, metrics)
     wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
     frame, notes, signatures = rated, list[str](), dict[str, str]()
-    for source, lazy, called in zip(inputs, lazies, calls, strict=True):
+    for source, table, called in zip(inputs, tables, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
-            part, dropped = _rated_rows(lazy, [*kept], rated, keyed.place(source.files), metrics)
+            part, dropped = _rated_rows(table, [*kept], rated, metrics)
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
@@ -142,18 +141,18 @@ def read_scores(
 
 
 def _calls(
-    inputs: Sequence[ScoreInput], lazies: Sequence[pl.LazyFrame], asked: Sequence[str]
+    inputs: Sequence[ScoreInput], tables: Sequence[keyed.KeyedTable], asked: Sequence[str]
 ) -> list[dict[str, str]]:
     """Name every metric of every input, with the input before it where others have it too."""
     names = [
         [
             name
-            for name in lazy.collect_schema()
+            for name in table.names
             # Of a run, other columns are those of the corpus, which it was asked to keep.
             if (name in each.signatures or not each.signatures)
             and (name in asked if name.startswith(ABOUT_ROWS) else name not in keyed.NOT_NUMBERS)
         ]
-        for each, lazy in zip(inputs, lazies, strict=True)
+        for each, table in zip(inputs, tables, strict=True)
     ]
     n_inputs = Counter(name for columns in names for name in columns)
     labels = keyed.names_of_paths([each.path for each in inputs])
@@ -189,16 +188,15 @@ def _wanted(
 
 
 def _rated_rows(
-    lazy: pl.LazyFrame, names: Sequence[str], rated: pl.DataFrame, where: str, asked: Sequence[str]
+    table: keyed.KeyedTable, names: Sequence[str], rated: pl.DataFrame, asked: Sequence[str]
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Read rows that have a rating; also say which columns are left out."""
-    kept = lazy.select(selectors.by_name(*KEYS, *names))
-    rows = keyed.collect(kept.join(rated.lazy(), on=KEYS, how="semi"), where)
+    """Read rows that have a rating; also say which rows and columns are left out."""
+    where, read = table.where, table.read(names, among=rated)
+    rows = read.frame
     if not rows.height:
-        n_rows = keyed.collect(lazy.select(pl.len()), where).item()
-        theirs = keyed.collect(lazy.select(KEYS).head(3), where)
+        theirs = table.read([]).frame.drop_nulls().head(3)
         raise ValueError(
-            f"no row of {where} has a rating: 0 of its {n_rows:,} keys are among the "
+            f"no row of {where} has a rating: 0 of its {read.n_rows:,} keys are among the "
             f"{rated.height:,} rated ones of the systems that are kept; scores have "
             f"{keyed.examples(theirs)}, ratings {keyed.examples(rated)}; name the right columns "
             "with `--columns`, or other systems"
@@ -208,7 +206,7 @@ def _rated_rows(
     texts = [name for name in names if name not in of_numbers]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    return numbers, notes
+    return numbers, [*read.notes, *notes]
 
 
 def _refuse_other_content(

@@ -168,9 +168,18 @@ def unlabelled(metric: str) -> str:
 def remarks(study: Study) -> list[str]:
     """Say what a reader must know: raters too many to compare, systems that are one system twice.
 
-    Those are the same by a metric with fine steps, and by no metric different.
+    Those are the same by a metric with fine steps, and by no metric different. And where systems
+    have not the same number of documents, their means are not over the same ones.
     """
     notes = []
+    counts = (~np.isnan(study.ratings)).any(0).sum(1).tolist()
+    if len({*counts}) > 1:
+        fewest, most = counts.index(min(counts)), counts.index(max(counts))
+        notes.append(
+            "Systems differ in how many documents their means are over: from "
+            f"{counts[fewest]:,} ({study.systems[fewest]}) to {counts[most]:,} "
+            f"({study.systems[most]})"
+        )
     if not study.by_rater and study.pool != MEAN_COLUMN:
         notes.append("Agreement among raters is not computed: there are too many raters and cells")
     judging = {

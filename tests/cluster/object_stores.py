@@ -126,7 +126,8 @@ def bucket_of(server: str, folder: Path | None = None) -> str:
     store.create_dir(name)
     for path in () if folder is None else folder.rglob("*"):
         if path.is_file():
-            with store.open_output_stream(f"{name}/{path.relative_to(folder)}") as stream:
+            key = f"{name}/{path.relative_to(folder)}"
+            with store.open_output_stream(key, compression=None) as stream:  # even of `.gz`
                 stream.write(path.read_bytes())
     return name
 

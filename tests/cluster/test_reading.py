@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster import column_names, lines, list_inputs
+from cluster import column_names, list_inputs, text_blocks
 from cluster.inputs import format_of
 from cluster.reading import read_files
 from cluster.schema import Wanted, canonical_table, resolve_columns
@@ -212,8 +212,8 @@ def test_compressed_text_reads_like_the_text(write_corpus, format, suffix, codec
 
 def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     """However far a quoted text seems to go on."""
-    monkeypatch.setattr(lines, "_BLOCK_BYTES", 7)
-    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 200)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 7)
+    monkeypatch.setattr(text_blocks, "MAX_RECORD_BYTES", 200)
     path = tmp_path / "corpus.csv"
     written = [f"{i},s,c{i}\n" for i in range(100)]
     written[3], written[50] = '3,s,"open\n', '50,s,"an ""end"" \nof, two, lines"\n'
@@ -243,7 +243,7 @@ def read_in_blocks(content, block_bytes):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = Path(folder, "corpus.csv")
         path.write_bytes(content)
-        patch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(text_blocks, "BLOCK_BYTES", block_bytes)
         return read(path, ("candidate",))
 
 
@@ -273,17 +273,47 @@ def test_any_csv_is_cut_alike_however_much_is_looked_at_together(text, block_byt
 
 
 def test_files_that_cannot_be_read_say_what_to_do(tmp_path, monkeypatch):
-    for path in (tmp_path / "corpus.csv", tmp_path / "corpus.jsonl"):
-        path.write_text("candidate,reference\nA cat.,A dog.\n", encoding="utf-16")
-        with pytest.raises(ValueError, match=r"must be UTF-8, got UTF-16; save it again as UTF-8"):
-            column_names(path)
-    said = r"got `\.json`; write a line for each object, as \.jsonl"
-    with pytest.raises(ValueError, match=said):
-        format_of("rows.json")
-    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 100)
-    monkeypatch.setattr(lines, "_BLOCK_BYTES", 10)
+    with pytest.raises(ValueError, match=r"must end in \.parquet, .*\.bz2, got `\.xlsx`"):
+        format_of("rows.xlsx")
+    monkeypatch.setattr(text_blocks, "MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 10)
     with pytest.raises(ValueError, match=r"a record of .*corpus\.jsonl is longer than"):
         read(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
+
+
+def test_row_without_a_readable_id_is_read(tmp_path):
+    """An id that is no text, or none at all, is no reason to leave texts aside."""
+    path = jsonl(
+        tmp_path,
+        b'{"document_id": "M\xfcller", "system_id": null, "candidate": "a"}',
+        b'{"document_id": {"$oid": "7"}, "system_id": "\\ud83d", "candidate": "b"}',
+    )
+    rows = read(path, ("candidate",))
+    assert [row["unreadable"] for row in rows] == [None, None]
+    assert [row["candidate"] for row in rows] == ["a", "b"]
+    assert [row["document_id"] for row in rows] == ["M\\xfcller", '{"$oid": "7"}']
+    assert [row["system_id"] for row in rows] == [None, "\\ud83d"]
+
+
+def test_ids_of_csv_have_no_spaces_around_and_a_blank_one_is_none(tmp_path):
+    (tmp_path / "a.csv").write_text("document_id, system_id , candidate\n 1, a ,x\n , ,y\n")
+    rows = read(tmp_path / "a.csv", ("candidate",))
+    assert [(row["document_id"], row["system_id"]) for row in rows] == [("1", "a"), (None, None)]
+
+
+def test_json_files_are_read_and_passed_over_beside_tables(tmp_path):
+    (tmp_path / "rows.json").write_text('[{"candidate": "a"}, {"candidate": "b"}]')
+    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["a", "b"]
+    (tmp_path / "table.jsonl").write_text('{"candidate": "c"}\n')
+    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["c"]
+
+
+def test_empty_files_among_others_have_no_rows(tmp_path):
+    for name in ("a.csv", "b.jsonl", "c.json"):
+        (tmp_path / name).touch()
+    (tmp_path / "d.csv").write_text("candidate\n")
+    (tmp_path / "e.csv").write_text("candidate\nx\n")
+    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["x"]
 
 
 # From a table under the file's names to the canonical one
@@ -355,6 +385,14 @@ def test_columns_are_renamed():
     assert table.drop_columns("unreadable").to_pylist() == [
         {"document_id": "d", "system_id": "s", "candidate": "c", "references": ["r"]}
     ]
+
+
+def test_names_in_capitals_are_understood_where_there_is_no_other():
+    names = ["Document_ID", "SYSTEM_ID", "Candidate", "candidate", "Reference", "REFERENCE"]
+    found = resolve_columns(names, ("candidate",))
+    assert [*found.values()] == ["Document_ID", "SYSTEM_ID", "candidate"]
+    with pytest.raises(ValueError, match="`references` or `reference` is missing"):
+        resolve_columns(names, ("references",))  # which of the two?
 
 
 @pytest.mark.parametrize(

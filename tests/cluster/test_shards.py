@@ -83,7 +83,7 @@ def test_long_texts_make_shards_of_fewer_rows(write_corpus, format, monkeypatch,
     rows = rows_of(200)
     for i in range(0, 100, 10):
         rows[i]["candidate"] = f"{i} " + "".join(chr(97 + (i + j * j) % 26) for j in range(1_000))
-    monkeypatch.setattr("cluster.lines.GROUP_ROWS", 10)
+    monkeypatch.setattr("cluster.reading.BATCH_ROWS", 10)
     path = write_corpus(rows, format, row_group_size=10)
     plan = planned([path], tmp_path / "out", rows_per_shard=40)
     n_rows = [shard.n_rows for shard in plan]

@@ -156,7 +156,7 @@ def test_renamed_columns_are_read(write):
         ([judgement("1", "")], "no judgement in .*: every entry is blank"),
         ([NAMES], "column `wins` is missing"),
         ([{**NAMES, "wins": "2.5", "losses": 1, "ties": 0}], "whole numbers from 0, got .*'2.5'"),
-        ([judgement("1", "old", criterion=["x"])], "`criterion` of .* must be text or numbers"),
+        ([judgement("1", "old", criterion=["x"])], "`criterion` in .* must be text or a number"),
     ],
 )
 def test_wrong_judgements_rejected(write, rows, message):

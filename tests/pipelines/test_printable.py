@@ -4,7 +4,7 @@ import pytest
 
 from pipelines.cli.app import run
 from pipelines.cli.common import MAX_MESSAGE, fail, printable, show
-from pipelines.tables.keyed import collect, files_of, scan_files
+from pipelines.tables.keyed import files_of, open_table
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_hostile_column_name_is_said_tamely(tmp_path, capsys):
 def test_column_named_like_a_pattern_is_a_column(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("document_id,model,*\nd,s,1\n", encoding="utf-8")
-    lazy = scan_files(files_of(str(path)), {"system_id": "model"})
-    assert collect(lazy, "here").columns == ["document_id", "system_id", "*"]
+    table = open_table(files_of(str(path)), {"system_id": "model"})
+    assert table.read().frame.columns == ["document_id", "system_id", "*"]

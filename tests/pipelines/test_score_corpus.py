@@ -553,3 +553,19 @@ def test_corpus_of_given_sentences_scores_as_lists_do(tmp_path, out, format):
     candidate = explained.explanation.candidate
     assert [unit.text for unit, _ in candidate.sentences()] == ["cats sat", "dogs ran"]
     assert "\x1e" not in page_of(explainer, "d1")
+
+
+def test_folder_in_which_nothing_was_begun_can_be_used(tmp_path, out):
+    """A command that converted its input and then found no rows, or was killed then."""
+    path = tmp_path / "corpus.csv"
+    path.write_text("document_id,system_id,candidate\n")
+    with pytest.raises(ValueError, match="the corpus has no rows"):
+        score(path, out, metrics=("length",))
+    assert [each.name for each in out.iterdir()] == ["inputs"]
+    path.write_text("document_id,system_id,candidate\nd,s,cats sat\n")
+    assert score(path, out, metrics=("length",)).n_rows == 1
+    assert not (out / "inputs").exists()
+    (tmp_path / "other" / "inputs").mkdir(parents=True)
+    (tmp_path / "other" / "inputs" / "mine.csv").touch()
+    with pytest.raises(ValueError, match="holds files that are not from an assay run"):
+        score(path, tmp_path / "other", metrics=("length",))

@@ -164,12 +164,54 @@ def test_ratings_separated_otherwise_are_the_same(tmp_path, name, separator):
     assert found.frame.select(frame.columns).sort("document_id").rows() == frame.rows()
 
 
-def test_files_of_one_input_with_two_separators_rejected(tmp_path):
+def test_files_of_one_input_may_be_of_any_kinds(tmp_path):
     frame = pl.DataFrame({"document_id": ["a"], "system_id": ["s"], "x": [1.5]})
-    for name, separator in (("a.csv", ","), ("b.csv", ";")):
-        frame.write_csv(tmp_path / name, separator=separator)
-    with pytest.raises(ValueError, match=r"must have the same separator, but .* have ',', ';'"):
-        read_ratings(str(tmp_path / "*.csv"), columns={})
+    frame.write_csv(tmp_path / "a.csv")
+    frame.with_columns(document_id=pl.lit("b")).write_csv(tmp_path / "b.csv", separator=";")
+    frame.with_columns(document_id=pl.lit("c")).write_parquet(tmp_path / "c.parquet")
+    frame.with_columns(document_id=pl.lit("d")).write_ndjson(tmp_path / "d.jsonl")
+    ratings = read_ratings(str(tmp_path), columns={})
+    assert ratings.frame.rows() == [(document, "s", 1.5) for document in "abcd"]
+
+
+def test_column_that_is_there_twice_is_refused_if_it_is_read(tmp_path):
+    """Which of the two would count?"""
+    path = tmp_path / "a.csv"
+    path.write_text("document_id,system_id,note,x,note\na,s,,1.5,\n")
+    assert read_ratings(path, aspects=["x"], columns={}).frame.rows() == [("a", "s", 1.5)]
+    path.write_text("document_id,system_id,x,x\na,s,1.5,2.5\n")
+    with pytest.raises(ValueError, match=r"column `x` must be in .*a\.csv once, got it 2 times"):
+        read_ratings(path, aspects=["x"], columns={})
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_numbers_of_every_kind_are_ratings(tmp_path, suffix):
+    """Worked out by Python's `float`."""
+    rows = [
+        {"document_id": "a", "system_id": "s", "x": 2**60, "y": True, "z": 0.1, "note": "1 of 2"},
+        {"document_id": "b", "system_id": "s", "x": None, "y": False, "z": 1e-7, "note": "x"},
+        {"document_id": "c", "system_id": "s", "x": -3, "y": None, "z": 12, "note": None},
+    ]
+    path = tmp_path / f"a.{suffix}"
+    frame = pl.DataFrame(rows, strict=False)
+    write = {"jsonl": frame.write_ndjson, "csv": frame.write_csv}
+    write.get(suffix, frame.write_parquet)(path)
+    ratings = read_ratings(path, columns={})
+    assert ratings.aspects == ["x", "y", "z"]
+    expected = [[None if row[name] is None else float(row[name]) for name in "xyz"] for row in rows]
+    assert [list(row[2:]) for row in ratings.frame.rows()] == expected
+
+
+def test_rows_that_cannot_be_read_are_told(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('document_id,system_id,x\na,s,1\nb,s,1,5\nc,s,"2"3\nd,S,true\n')
+    ratings = read_ratings(path, columns={})
+    assert ratings.frame.rows() == [("a", "s", 1.0), ("d", "S", 1.0)]
+    (note,) = (note for note in ratings.notes if "cannot" in note)
+    assert note == (
+        f"2 rows cannot be read and are left out: line 3 of {path} (malformed CSV: 3 columns "
+        f"expected, got 4), line 4 of {path} (malformed CSV: a quotation mark in line 4 is stray)"
+    )
 
 
 def test_name_with_signs_of_a_pattern_names_one_file(bench):

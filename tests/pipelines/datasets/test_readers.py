@@ -209,9 +209,9 @@ WRONG = [
     ("newsroom", {"thin/dev.jsonl.gz": [{"archive": "a", "url": "b"}]},
      "dev.jsonl.gz, line 1 must be text, got nothing"),
     ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW) + "8,lede3\n"},
-     "eval.csv, line 4 must have 9 columns"),
+     "eval.csv, line 4 cannot be read: malformed CSV: 9 columns expected"),
     ("newsroom-human", {"eval.csv": newsroom_csv(newsroom_row(7, "lede3", [1, "n/a", 3, 4]))},
-     "line 3 must be a number, got 'n/a'"),
+     "line 2 must be a number, got 'n/a'"),
     ("newsroom-human", {"eval.csv": newsroom_csv(GOOD_ROW),
                         "test.jsonl": [{"title": 7, "summary": "A tug.", "text": "x"}]},
      "test.jsonl, line 1 must be text, got 7"),
@@ -221,7 +221,7 @@ WRONG = [
     ("asap-sas", {"public_leaderboard.tsv": "Id\tEssaySet\tEssayText\n1\t3\tHot.\n"},
      "line 2 must be a number, got nothing"),
     ("asap-sas", {"train.tsv": f"{TSV}4\t3\t1\t1\tHot\tsun.\n"},
-     "train.tsv, line 5 must have 5 columns, as the header has"),
+     "train.tsv, line 5 cannot be read: malformed CSV: 5 columns expected"),
 ]  # fmt: skip
 
 
