@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata, util
 
 import regex
@@ -27,6 +28,15 @@ from sms.words import SPLITTERS, Splitter
 
 _CUT = "\N{NULL}"
 _SEEN = 16  # characters before and after a cut
+JOINS = "joins2"
+"""What signatures call the rules that join what `sentencex` cuts too often."""
+
+# Inside a name or an abbreviation, where nothing is between a letter's full stop and what follows:
+# `J.-P.`, `D.ª`, the letters of the Arabic for BC; and before a small letter, `J.-C. à Rome`.
+_INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
+# After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
+_INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
+_FIRST_WORD = regex.compile(r"\w+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +59,8 @@ class Language:
     has_spaces: bool = True
     """Whether there are spaces between words."""
     goes_on: str = ""
+    may_go_on: str = ""
+    starters: str = ""
 
     def check_installed(self) -> None:
         """Raise `ValueError`, naming the extra, where a package that it needs is missing."""
@@ -66,7 +78,7 @@ class Language:
     def cut_signature(self, tokens: str, *, is_split: bool) -> str:
         """Say what cuts sentences, unless they are given, and words, with versions."""
         used = "".join(f"+{name}-{metadata.version(name)}" for name in self.packages)
-        own = ENGLISH if self.code == "en" else "joins" if self.goes_on else ""
+        own = ENGLISH if self.code == "en" else JOINS if self._seams else ""
         library = f"sentencex-{metadata.version('sentencex')}"
         split = "+".join(filter(None, (LINES, own, library))) if is_split else "given"
         return f"lang:{self.code}|split:{split}|tok:{tokens}{used}"
@@ -91,15 +103,40 @@ class Language:
         if self.code == "en":
             return english_sentences(text, is_cased=is_cased)
         pieces = library_pieces(self.code, text)
-        if not self.goes_on:
+        if not self._seams:
             return pieces
         joined = pieces[:1]
         for piece in pieces[1:]:
-            if regex.search(self.goes_on, joined[-1][-_SEEN:] + _CUT + piece[:_SEEN]):
+            if self._goes_on(joined[-1], piece):
                 joined[-1] += piece
             else:
                 joined.append(piece)
         return joined
+
+    @cached_property
+    def _seams(self) -> tuple[regex.Pattern[str], regex.Pattern[str]] | None:
+        """What surely joins two pieces, and what does unless a sentence begins with the second."""
+        inside, initial = (_INSIDE, _INITIAL) if self.has_spaces else ("", "")
+        surely = "|".join(filter(None, (self.goes_on, inside)))
+        maybe = "|".join(filter(None, (self.may_go_on, initial)))
+        return (regex.compile(surely), regex.compile(maybe or "(?!)")) if surely else None
+
+    @cached_property
+    def _begin_sentences(self) -> frozenset[str]:
+        return self.stop_words() | {*self.starters.split()}
+
+    def _goes_on(self, piece: str, following: str) -> bool:
+        """Tell whether two pieces are one sentence."""
+        if self._seams is None:
+            return False
+        surely, maybe = self._seams
+        seam = piece[-_SEEN:] + _CUT + following[:_SEEN]
+        if surely.search(seam):
+            return True
+        if not maybe.search(seam):
+            return False
+        word = _FIRST_WORD.match(following)
+        return word is None or word[0].lower() not in self._begin_sentences
 
     def published_stop_words(self) -> frozenset[str]:
         """Return the stop list as it was published."""
