@@ -8,6 +8,7 @@ variant's three columns, is at the end, in `Rouge`.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,8 @@ from sms.overlap_kernels import (
 )
 from sms.ragged import Ragged, ranges
 from sms.text import ChunkTable
+
+_LETTERS = string.ascii_letters.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,31 +197,58 @@ class Rouge(Metric):
         return {column: shares[column.partition(":")[0][-1]] for column in request.columns}
 
     def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
-        of, (by_sentence, by_text) = batch.pairs[side], _tokens(batch)
-        tokens = (by_sentence, batch.texts.text_sentences) if self.by_sentence else (by_text,)
+        of, (by_sentence, text_sentences) = batch.pairs[side], _tokens(batch)
+        by_text = batch.once("rouge tokens of texts", lambda: text_sentences.expand(by_sentence))
+        tokens = (by_sentence, text_sentences) if self.by_sentence else (by_text,)
         shares = self.compare(*tokens, of.candidate, of.other)
         return of.joined_by(shares.f, {"p": shares.precision, "r": shares.recall, "f": shares.f})
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Name texts that have words and no token."""
-        return {"no_rouge_tokens": _tokens(batch)[1].lengths == 0}
+        by_sentence, text_sentences = _tokens(batch)
+        n_tokens = text_sentences.sums(by_sentence.lengths[text_sentences.values])
+        return {"no_rouge_tokens": n_tokens == 0}
 
 
 def _tokens(batch: Batch) -> tuple[Ragged, Ragged]:
-    """Return by sentence and text the tokens of `rouge-score`, or words where it loses letters."""
+    """Return the tokens of sentences, and the sentences of texts that have tokens.
+
+    They are those of `rouge-score`, or words where it loses letters.
+    """
 
     def cut() -> tuple[Ragged, Ragged]:
         memory = batch.setting.memory
+        sentences = batch.texts.text_sentences
         if batch.setting.rules.language != "en":
-            tokens = batch.texts.lower_words
-        else:
-            if "rouge" not in memory or memory["rouge"].is_full:
-                memory["rouge"] = ChunkTable(rouge_tokens)
-            of_chunks, _ = memory["rouge"].tokens_of(batch.texts.chunks)
-            tokens = batch.texts.sentence_chunks.expand(of_chunks)
-        return tokens, batch.texts.text_sentences.expand(tokens)
+            return batch.texts.lower_words, sentences
+        if "rouge" not in memory or memory["rouge"].is_full:
+            memory["rouge"] = ChunkTable(rouge_tokens)
+        of_chunks, _ = memory["rouge"].tokens_of(batch.texts.chunks)
+        is_read = np.array([*map(_is_read, batch.strings.to_pylist())], dtype=bool)
+        of_read = sentences.values[np.repeat(is_read, sentences.lengths)]
+        return (
+            batch.texts.sentence_chunks.expand(of_chunks),
+            Ragged.from_lengths(of_read, np.where(is_read, sentences.lengths, 0)),
+        )
 
     return batch.once("rouge tokens", cut)
+
+
+def _is_read(text: str | None) -> bool:
+    """Tell whether at least half of a text's letters are a to z, all that rouge-score reads.
+
+    Otherwise two unrelated texts are equal that share a number or a Latin name.
+
+    >>> _is_read("Müller à Rome"), _is_read("Москва, BBC 2012"), _is_read("2012!")
+    (True, False, True)
+    """
+    if text is None or text.isascii():
+        return True
+    ascii_part = text.encode("ascii", "ignore")
+    n_read = len(ascii_part) - len(ascii_part.translate(None, _LETTERS))
+    if len(text) - len(ascii_part) <= n_read:  # then no more than these can be other letters
+        return True
+    return sum(map(str.isalpha, text)) <= 2 * n_read
 
 
 def rouge_tokens(chunk: str) -> list[str]:

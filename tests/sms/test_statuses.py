@@ -24,6 +24,32 @@ BAD = [
     pytest.param("مرحبا بالعالم", "no_known_words@glove, no_rouge_tokens", id="rtl"),
 ]
 
+# Letters of other scripts, with a number or a Latin name that unrelated texts share; and texts of
+# which ROUGE reads at least half of the letters.
+UNREAD = [
+    ("Матч 2012 года", "Выборы 2012 года"),
+    ("Η ομάδα BBC νίκησε", "Το κανάλι BBC έκλεισε"),
+    ("فاز الفريق 3 مرات", "خسر الحزب 3 مقاعد"),
+    ("टीम BBC जीती", "चैनल BBC बंद हुआ"),
+    ("팀이 BBC 3 이겼다", "채널 BBC 3 닫았다"),
+    ("東京タワー 333", "大阪 333 メートル"),
+]
+READ = ["Müller – “né” à Łódź, 2012", "2012: 3–2!", "BBCNN Москв", "naïve café"]  # noqa: RUF001
+
+
+@pytest.mark.parametrize(("candidate", "reference"), UNREAD)
+def test_text_that_rouge_cannot_read_has_no_rouge(candidate, reference):
+    metrics = ("rouge1", "rouge2", "rougeL", "rougeLsum", "rougeW")
+    (row,) = score_texts([candidate], [[reference]], metrics=metrics).to_pylist()
+    assert row.pop("status") == "candidate:no_rouge_tokens; reference:no_rouge_tokens"
+    assert {*row.values()} == {None}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_text_that_rouge_reads_has_rouge(text):
+    (row,) = score_texts([text], [[text]], metrics=("rouge1_f",)).to_pylist()
+    assert (row["status"], row["rouge1_f"]) == (None, 1.0)
+
 
 @pytest.mark.parametrize("side", ["candidate", "reference", "source"])
 @pytest.mark.parametrize(("bad", "reasons"), BAD)
