@@ -328,8 +328,9 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
     if kind == "polars":
         import polars as pl
 
-        # `with_columns` needs threads of polars, which forks lack
-        return data.hstack([pl.Series(name, column) for name, column in scores.items()])
+        # `drop` and `with_columns` need threads of polars, which forks lack
+        known = [column for column in data.get_columns() if column.name not in scores]
+        return pl.DataFrame([*known, *(pl.Series(name, own) for name, own in scores.items())])
     if kind == "pyarrow":
         data = data.drop_columns([name for name in scores if name in data.column_names])
         for name, column in scores.items():
