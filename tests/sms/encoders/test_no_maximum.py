@@ -108,7 +108,12 @@ def test_pair_reads_whole_texts(folders):
 @pytest.mark.slow
 def test_scorer_is_trained_on_it(folders, tmp_path):
     pairs = [
-        {"document_id": f"d{k}", "source": f"The cat {k} sat. The dog {k} ran.", "reference": f"A cat {k}.", "split": split}
+        {
+            "document_id": f"d{k}",
+            "source": f"The cat {k} sat. The dog {k} ran.",
+            "reference": f"A cat {k}.",
+            "split": split,
+        }
         for k, split in enumerate(["train"] * 4 + ["validation"] * 2 + ["test"] * 2)
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
