@@ -201,12 +201,12 @@ def _settings_of(
     settings = {key: value for key, value in manifest.configuration.items() if key in kept}
     whole = ScoringConfig(**settings)
     column = column_of(metric, whole.columns)
-    own = next((request for request in whole.requests if column in request.columns), None)
+    own = next((metric for metric in whole.asked if column in metric.columns), None)
     # Metrics of the same encoder are computed together: with them the last digits are the same.
     metrics = tuple(
-        request.name
-        for request in whole.requests
-        if own is None or request == own or (own.encoder and request.encoder == own.encoder)
+        metric.written
+        for metric in whole.asked
+        if own is None or metric == own or (own.encoder and metric.encoder == own.encoder)
     )
     config = ScoringConfig(**settings | {"metrics": metrics})
     names = {**manifest.configuration["columns"], **(columns or {})}

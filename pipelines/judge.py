@@ -136,20 +136,20 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         if not best:
             raise ValueError("no metric can be judged; the report in `--out` gives the reasons")
         tell(Progress(stage="timing the best metrics"))
-        request_of = {column: each.name for each in config.requests for column in each.columns}
+        asked_by = {column: each.written for each in config.asked for column in each.columns}
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
         timed = list_inputs([join(out, _RATED)])
-        names = dict.fromkeys(request_of[metric] for metric in worth)
+        names = dict.fromkeys(asked_by[metric] for metric in worth)
         alone = {name: _rows_per_s(timed, [name], settings) for name in names}
         if result.about.n_rows < rows.height:
             notes.append(result.about.notes[0])  # says which rows have all
         usable = [each.metric for each in verdict.judged if each.is_usable]
-        chosen = tuple(dict.fromkeys(request_of[str(metric)] for metric in usable or best))
+        chosen = tuple(dict.fromkeys(asked_by[str(metric)] for metric in usable or best))
         together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
     return Judgement(
         verdict=verdict,
         result=result,
-        rows_per_s={metric: alone[request_of[metric]] for metric in worth},
+        rows_per_s={metric: alone[asked_by[metric]] for metric in worth},
         chosen=chosen,
         chosen_rows_per_s=together,
         n_rows=n_rows,
@@ -213,7 +213,7 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     aliases = list(settings.encoders)
     asked = {column for name in settings.metrics for column in parse_metric(name, aliases).columns}
     usual = [parse_metric(name, aliases) for name in USUAL]
-    added = [one.name for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
+    added = [one.written for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
     return ScoringConfig(**_scoring([*added, *settings.metrics], settings))
 
 

@@ -279,8 +279,8 @@ class _Run:
         """Score the summaries under every metric, and compare those of rewards with the others."""
         self.tell("scoring the summaries")
         scores = self.folder / SCORES_FOLDER
-        requests = ScoringConfig(metrics=METRICS).requests
-        known = {column for request in requests for column in request.columns}
+        asked = ScoringConfig(metrics=METRICS).asked
+        known = {column for metric in asked for column in metric.columns}
         parts = dict.fromkeys(name for each in self.rewards for name in weights_of(each.metric))
         run = score_corpus(
             self.folder / SUMMARIES_FILE,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sms.cutting import first_tokens
-from sms.metric import Batch, Metric, MetricRequest
+from sms.metric import Batch, Metric
 from sms.sentences import SENTENCE_END, whole
 
 
@@ -28,12 +28,12 @@ class CandidatePairs:
     reasons: dict[int, list[str]]  # by row, why it has no score
 
     @classmethod
-    def of(cls, request: MetricRequest, batch: Batch) -> CandidatePairs:
+    def of(cls, metric: Metric, batch: Batch) -> CandidatePairs:
         """Pair the candidates of a batch with what a metric compares them with."""
-        side = request.against or ""
+        side = metric.against or ""
         is_best = side == "reference" and batch.setting.multi_reference == "best"
         candidates = batch.rows["candidate"].to_pylist()
-        return cls.of_texts(candidates, _others(request, batch), side=side, is_best=is_best)
+        return cls.of_texts(candidates, _others(metric, batch), side=side, is_best=is_best)
 
     @classmethod
     def of_texts(
@@ -119,44 +119,44 @@ class PairsMetric(Metric):
 
     reads_texts = False
 
-    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+    def judge(self, batch: Batch, pairs: CandidatePairs) -> Judged:
         """Score every pair."""
         raise NotImplementedError
 
-    def of_rows(self, request: MetricRequest, batch: Batch) -> ByRow:
+    def of_rows(self, batch: Batch) -> ByRow:
         """Score a batch."""
-        pairs = CandidatePairs.of(request, batch)
-        judged = self.judge(request, batch, pairs)
-        model = request.name.partition("@")[2]
+        pairs = CandidatePairs.of(self, batch)
+        judged = self.judge(batch, pairs)
+        model = self.written.partition("@")[2]
         for pair, side, why in judged.reasons:
             pairs.reasons[int(pairs.rows[pair])] = [f"{side}:{why}@{model}"]
         columns = {name: pairs.together(scores) for name, scores in judged.scores.items()}
-        (cut,) = self.companions_of(request)
+        (cut,) = self.companion_columns
         columns[cut] = pairs.any(np.any([*judged.is_cut.values()], axis=0))
         said = {f"{side}:cut@{model}": pairs.any(own) > 0 for side, own in judged.is_cut.items()}
         return ByRow(columns, pairs.reasons, said)
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> None:
         """Run the model."""
-        self._of_rows_once(request, batch)
+        self._of_rows_once(batch)
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores of the rows that have words, and which of them were cut."""
-        found = self._of_rows_once(request, batch)
+        found = self._of_rows_once(batch)
         for row, why in found.reasons.items():
             batch.explained.setdefault(row, []).extend(why)
         batch.read_in_part.update(found.read_in_part)
         return found.columns
 
-    def _of_rows_once(self, request: MetricRequest, batch: Batch) -> ByRow:
-        return batch.once((type(self), request.name), lambda: self.of_rows(request, batch))
+    def _of_rows_once(self, batch: Batch) -> ByRow:
+        return batch.once((type(self), self.written), lambda: self.of_rows(batch))
 
 
-def _others(request: MetricRequest, batch: Batch) -> list[Sequence[str | None]]:
+def _others(metric: Metric, batch: Batch) -> list[Sequence[str | None]]:
     """Return what each candidate is judged by: its `references` or `sources`, as the run asks."""
-    if not request.sides:
+    if not metric.sides:
         return [()] * len(batch.rows)
-    (side,) = request.sides
+    (side,) = metric.sides
     setting = batch.setting
     rows: list[list[str | None]] = [own or [] for own in batch.rows[side].to_pylist()]
     if side == "references" and setting.multi_reference == "first":

@@ -61,7 +61,7 @@ class FeatureConfig:
         if not metrics:
             return cls()
         config = _scoring(metrics, models or {}, {})
-        columns = (column for request in config.requests for column in request.columns)
+        columns = (column for metric in config.asked for column in metric.columns)
         return cls(names=tuple(dict.fromkeys((*WORD_FEATURES, *columns))), models=config.models)
 
     @property
@@ -81,11 +81,11 @@ def _scoring(
     config = ScoringConfig(
         metrics=tuple(metrics), models=models, model_paths=paths, precision="fp32"
     )
-    for request in config.requests:
-        if "references" in request.sides:
+    for metric in config.asked:
+        if "references" in metric.sides:
             raise ValueError(
-                f"a feature must do without a reference, got {request.name!r}; write "
-                f"`{request.name.partition(':')[0]}:source` if the metric takes it"
+                f"a feature must do without a reference, got {metric.written!r}; write "
+                f"`{metric.written.partition(':')[0]}:source` if the metric takes it"
             )
     return config
 
@@ -177,7 +177,7 @@ class MetricFeatures:
 
     def __init__(self, scorer: SummaryScorer) -> None:
         self._scorer = scorer
-        self.meanings = {r.name: r.metric.summary for r in scorer.config.requests}
+        self.meanings = {own.written: own.summary for own in scorer.config.asked}
         """By column, what it is."""
 
     @property

@@ -8,8 +8,8 @@ for the model and only its lead was read, 0 elsewhere. Importing it loads no mod
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,8 @@ import numpy as np
 from reffree.candidate_pairs import ByRow, CandidatePairs, PairsMetric
 from reffree.naming import find_scorer, split_head
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, MetricRequest, ScorePart, Setting
+from sms.metric import Batch, MetricName, ScorePart, Setting
 from sms.metrics import METRICS
-from sms.model_tables import parts_of_name
 from sms.signature import TEXT_FORM, cut_part
 from sms.urls import is_url
 
@@ -59,31 +58,45 @@ class LearnedModel:
 class LearnedMetric(PairsMetric):
     """The scores of learned scorers, each in its folder."""
 
-    def request(
-        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> MetricRequest:
-        """Take what stands after `reffree@` for a folder or URL."""
-        named = parts_of_name(name, (SOURCE,)).model
-        if not named:
-            raise ValueError(
-                f"metric {name!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from `assay "
-                "train`"
-            )
-        folder, _ = split_head(named)
-        place = folder if is_url(folder) else os.path.abspath(find_scorer(folder))
-        return MetricRequest(name, self, (name,), ("sources",), model=place)
+    @property
+    def directions(self) -> Collection[str]:
+        """They read the source, whether that is said or not."""
+        return (SOURCE,)
 
-    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
+    @property
+    def head(self) -> str | None:
+        """The head that is asked for."""
+        return split_head(self.asked.at or "")[1]
+
+    def ask(
+        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> LearnedMetric:
+        """Take what stands after `reffree@` for a folder or URL."""
+        if not asked.at:
+            raise ValueError(
+                f"metric {asked.written!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from "
+                "`assay train`"
+            )
+        folder, _ = split_head(asked.at)
+        return replace(
+            self,
+            asked=asked,
+            columns=(asked.written,),
+            sides=("sources",),
+            path=folder if is_url(folder) else os.path.abspath(find_scorer(folder)),
+        )
+
+    def find_bounds(self) -> tuple[float, float] | None:
         """Read the kind of scorer in its folder; unknown for one in a store."""
         from reffree.scorer import LinearPairs, NeuralPairs
         from reffree.scorer_folder import is_linear, read_settings
 
-        if request.model is None or is_url(request.model):
+        if self.path is None or is_url(self.path):
             return None
-        settings = read_settings(Path(request.model))
+        settings = read_settings(Path(self.path))
         return LinearPairs.bounds if is_linear(settings) else NeuralPairs.bounds
 
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LearnedModel:
+    def open(self, runtime: EncoderRuntime) -> LearnedModel:
         """Load the scorer in a folder."""
         from reffree.scorer import load_scorer  # brings torch, which other metrics may not need
         from sms.encoders.devices import Machine
@@ -91,50 +104,48 @@ class LearnedMetric(PairsMetric):
         machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
         return LearnedModel(
             load_scorer(
-                Path(path),
+                Path(str(self.path)),
                 device=machine.device.type,
                 cache_folder=runtime.cache_folder,
                 threads=runtime.threads,
             )
         )
 
-    def check_model(self, request: MetricRequest, model: LearnedModel) -> None:
+    def with_model(self, model: Any) -> LearnedMetric:  # noqa: ANN401  (a `LearnedModel`)
         """Refuse a head that the scorer does not have."""
-        if (head := _named(request)[1]) is not None:
-            model.scorer.column_of(head)
+        if self.head is not None:
+            model.scorer.column_of(self.head)
+        return super().with_model(model)
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+    def signatures(self, setting: Setting) -> dict[str, str]:
         """Return the scorer's signature, set by its training, and how much of a source is read."""
-        signature = f"{setting.models[request.name].scorer.signature}|{TEXT_FORM}"
+        signature = f"{self.model.scorer.signature}|{TEXT_FORM}"
         if setting.source_tokens is not None:
             signature = f"{signature}|{cut_part(setting.source_tokens)}"
-        (cut,) = self.companions_of(request)
-        return {request.name: signature, cut: f"cut|{signature}"}
+        (cut,) = self.companion_columns
+        return {self.written: signature, cut: f"cut|{signature}"}
 
-    def of_rows(self, request: MetricRequest, batch: Batch) -> ByRow:
+    def of_rows(self, batch: Batch) -> ByRow:
         """Score a batch; all heads are computed once."""
-        model: LearnedModel = batch.setting.models[request.name]
-        folder, head = _named(request)
+        model: LearnedModel = self.model
+        folder, head = split_head(self.asked.at or "")
         scored = batch.once(
-            (LearnedMetric, request.model),
-            lambda: model.score(CandidatePairs.of(request, batch), folder),
+            (LearnedMetric, self.path),
+            lambda: model.score(CandidatePairs.of(self, batch), folder),
         )
-        (cut,) = self.companions_of(request)
+        (cut,) = self.companion_columns
         is_cut = np.where(scored.is_read, scored.is_cut, np.nan)
-        columns = {request.name: model.scorer.chosen(scored.scores, head), cut: is_cut}
+        columns = {self.written: model.scorer.chosen(scored.scores, head), cut: is_cut}
         return ByRow(columns, scored.reasons, scored.read_in_part)
 
-    def details(
-        self, request: MetricRequest, batch: Batch, column: str
-    ) -> dict[str, list[tuple[ScorePart, ...]]]:
+    def details(self, batch: Batch, column: str) -> dict[str, list[tuple[ScorePart, ...]]]:
         """Say of every row that has a score what each feature adds to it."""
-        model: LearnedModel = batch.setting.models[request.name]
-        if (linear := model.scorer.linear) is None:
+        if (linear := self.model.scorer.linear) is None:
             return {}
-        pairs = CandidatePairs.of(request, batch)
+        pairs = CandidatePairs.of(self, batch)
         by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
         for (row, candidate), sources in pairs.by_row().items():
-            by_row[row] = _parts_of(linear, sources, candidate, _named(request)[1])
+            by_row[row] = _parts_of(linear, sources, candidate, self.head)
         return {"parts": by_row}
 
 
@@ -146,11 +157,6 @@ METRICS[NAME] = LearnedMetric(
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},
 )
-
-
-def _named(request: MetricRequest) -> tuple[str, str | None]:
-    """Return the folder and the head that are asked for."""
-    return split_head(request.name.removeprefix(PREFIX).removesuffix(f":{SOURCE}"))
 
 
 def _parts_of(

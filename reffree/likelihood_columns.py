@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,9 +26,9 @@ import numpy as np
 from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.likelihood_settings import LikelihoodSettings
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, MetricRequest, Setting, TokenScore
+from sms.metric import Batch, MetricName, Setting, TokenScore
 from sms.metrics import METRICS
-from sms.model_tables import find_model, parts_of_name
+from sms.model_tables import find_model
 from sms.sentences import SENTENCE_END, whole
 from sms.text import TextRules, split_sentences
 
@@ -44,53 +44,65 @@ PARTS = ("_p", "_r", "_f")
 class Likelihood(PairsMetric):
     """Log-probabilities of texts under pretrained models."""
 
-    def request(
-        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> MetricRequest:
-        """Read model and direction; the table of an alias is checked."""
-        if not parts_of_name(name, SIDE_OF).model:
-            raise ValueError(
-                f"metric {name!r} must name a model: {NAME}@MODEL[:{'|'.join(SIDE_OF)}], an alias "
-                "of the tables [models.ALIAS] or a folder"
-            )
-        part, model, against = _parts_of(name)
-        if part and against != "reference":
-            raise ValueError(
-                f"metric {name!r} must end in :reference, or be written {NAME}@{model}"
-            )
-        path, table = find_model(model, models)
-        LikelihoodSettings.of(table)
-        columns: tuple[str, ...] = (name,)
-        if against == "reference" and not part:
-            columns = tuple(f"{NAME}{each}@{model}:{against}" for each in PARTS)
-        return MetricRequest(name, self, columns, (SIDE_OF[against],), model=path, options=table)
+    @property
+    def directions(self) -> Collection[str]:
+        """Which text may follow which."""
+        return SIDE_OF
 
-    def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
-        """Name the column that says which rows were read in part."""
-        _, _, rest = request.name.partition("@")
-        return (f"cut@{rest}{_parts_of(request.name)[0]}",)
+    @property
+    def direction(self) -> str:
+        """Which text follows which."""
+        return self.asked.against or "source"
 
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> LanguageModel:
+    def ask(
+        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> Likelihood:
+        """Take what stands after `@` for an alias, a folder, a URL or a hub id."""
+        written, base, at, against = asked
+        if not at:
+            raise ValueError(
+                f"metric {written!r} must name a model: {NAME}@MODEL[:{'|'.join(SIDE_OF)}], an "
+                "alias of the tables [models.ALIAS] or a folder"
+            )
+        has_parts = against == "reference"
+        if base != NAME and not has_parts:
+            raise ValueError(
+                f"metric {written!r} must end in :reference, or be written {NAME}@{at}"
+            )
+        path, table = find_model(at, models)
+        return replace(
+            self,
+            asked=asked,
+            columns=self.columns_of(asked) if has_parts else (written,),
+            sides=(SIDE_OF[against or "source"],),
+            path=path,
+            settings=LikelihoodSettings.of(table),
+        )
+
+    @property
+    def companion_columns(self) -> tuple[str, ...]:
+        """The column that says which rows were read in part."""
+        return (f"cut{self.written.removeprefix(self.asked.base)}{_part_of(self.asked.base)}",)
+
+    def open(self, runtime: EncoderRuntime) -> LanguageModel:
         """Load the model, or share it with a metric that has it."""
         from reffree.likelihood import LanguageModel  # brings torch, which others may not need
 
-        settings = LikelihoodSettings.of(request.options)
-        return LanguageModel.load(path, settings, runtime=runtime)
+        return LanguageModel.load(str(self.path), self.settings, runtime=runtime)
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the direction, the model and the prompt."""
-        model: LanguageModel = setting.models[request.name]
-        settings = LikelihoodSettings.of(request.options)
-        *_, against = _parts_of(request.name)
-        lead = f"|lead:{settings.lead}" if against == "recall" else ""
-        return (f"of:{against}{lead}", model.signature, settings.signature(model.prompt))
+        settings = self.settings
+        lead = f"|lead:{settings.lead}" if self.direction == "recall" else ""
+        prompt = settings.signature(self.model.prompt)
+        return (f"of:{self.direction}{lead}", self.model.signature, prompt)
 
-    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+    def judge(self, batch: Batch, pairs: CandidatePairs) -> Judged:
         """Score every pair."""
         by_part, reasons = {}, []
         is_cut = {side: np.zeros(pairs.rows.size, dtype=bool) for side in ("candidate", pairs.side)}
-        for part, asked in _directions(request, batch, pairs).items():
-            by_part[part], tokens = _scored(request, batch, asked)
+        for part, asked in self._followers(batch, pairs).items():
+            by_part[part], tokens = self._scored(batch, asked)
             for side, cut in zip((asked.side, asked.side_before), tokens.cut.T, strict=True):
                 is_cut[side] |= cut
             for pair, reason in tokens.reasons.items():
@@ -98,18 +110,15 @@ class Likelihood(PairsMetric):
                 reasons.append((pair, asked.side if where == "text" else asked.side_before, why))
         if len(by_part) > 1:
             by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
-        scores = {column: by_part[_parts_of(column)[0]] for column in request.columns}
+        scores = {column: by_part[_part_of(column)] for column in self.columns}
         return Judged(scores, is_cut, reasons)
 
-    def details(
-        self, request: MetricRequest, batch: Batch, column: str
-    ) -> dict[str, list[tuple[TokenScore, ...]]]:
+    def details(self, batch: Batch, column: str) -> dict[str, list[tuple[TokenScore, ...]]]:
         """Return by row the tokens of the text with the highest score; the model remembers them."""
-        pairs = CandidatePairs.of(request, batch)
-        directions = _directions(request, batch, pairs)
-        part = _parts_of(column)[0]
-        asked = directions["_p" if part == "_f" else part]
-        scores, tokens = _scored(request, batch, asked)
+        pairs = CandidatePairs.of(self, batch)
+        part = _part_of(column)
+        asked = self._followers(batch, pairs)["_p" if part == "_f" else part]
+        scores, tokens = self._scored(batch, asked)
         by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
         for pair in np.argsort(scores, kind="stable").tolist():  # the highest last
             if not np.isnan(scores[pair]):  # NaN has no tokens
@@ -119,6 +128,36 @@ class Likelihood(PairsMetric):
                     for (start, end), each in zip(tokens.spans[pair], log_p, strict=True)
                 )
         return {"tokens": by_row}
+
+    def _followers(self, batch: Batch, pairs: CandidatePairs) -> dict[str, _Follower]:
+        """Return what is asked of the pairs, by part of the score."""
+        others = pairs.others
+        if self.direction == "recall":
+            n, rules = self.settings.lead, batch.setting.rules
+            pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
+            others = ["".join(own[:n]).rstrip() for own in pieces]
+        there = _Follower("candidate", pairs.candidates, pairs.side, others)
+        back = _Follower(pairs.side, others, "candidate", pairs.candidates)
+        if self.direction == "reference":
+            return {"_p": there, "_r": back}
+        return {"": back if self.direction == "recall" else there}
+
+    def _scored(self, batch: Batch, asked: _Follower) -> tuple[np.ndarray, TokenScores]:
+        """Return the score of each text after its context, and what it is made of."""
+        contexts, texts = ([*map(whole, own)] for own in (asked.contexts, asked.texts))
+        tokens: TokenScores = self.model.log_probabilities(contexts, texts)
+        if self.settings.pmi:
+            known = [texts[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]
+            alone = self.model.log_probabilities([""] * len(known), known)
+            less = tokens.log_p.values - alone.log_p.values
+            tokens = replace(tokens, log_p=replace(tokens.log_p, values=less))
+        scores = np.full(len(texts), np.nan)
+        for row, text in enumerate(asked.texts):
+            sentences = None
+            if self.settings.value == "worst":
+                sentences = sentence_of_tokens(text, tokens.spans[row], batch.setting.rules)
+            scores[row] = self.settings.score(tokens.log_p[row], sentences)
+        return scores, tokens
 
 
 METRICS[NAME] = Likelihood(
@@ -159,58 +198,15 @@ def _sentences(text: str, rules: TextRules) -> list[str]:
     return split_sentences(text, rules.language)
 
 
-def _parts_of(name: str) -> tuple[str, str, str]:
-    """Return the part of the score, the model and the direction that a name asks for."""
-    head, _, rest = name.partition("@")
-    model, _, against = rest.rpartition(":")
-    if not model or against not in SIDE_OF:
-        model, against = rest, "source"
-    return head.removeprefix(NAME), model, against
+def _part_of(column: str) -> str:
+    """Return the part of the score that a column has, as `_p`; empty where there are none."""
+    return column.partition("@")[0].removeprefix(NAME)
 
 
-class _Direction(NamedTuple):
+class _Follower(NamedTuple):
     """Which text of every pair follows which."""
 
     side: str  # of the text that follows
     texts: list[str]
     side_before: str
     contexts: list[str]
-
-
-def _directions(
-    request: MetricRequest, batch: Batch, pairs: CandidatePairs
-) -> dict[str, _Direction]:
-    """Return what is asked of the pairs, by part of the score."""
-    *_, against = _parts_of(request.name)
-    others = pairs.others
-    if against == "recall":
-        n, rules = LikelihoodSettings.of(request.options).lead, batch.setting.rules
-        pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
-        others = ["".join(own[:n]).rstrip() for own in pieces]
-    there = _Direction("candidate", pairs.candidates, pairs.side, others)
-    back = _Direction(pairs.side, others, "candidate", pairs.candidates)
-    if against == "reference":
-        return {"_p": there, "_r": back}
-    return {"": back if against == "recall" else there}
-
-
-def _scored(
-    request: MetricRequest, batch: Batch, asked: _Direction
-) -> tuple[np.ndarray, TokenScores]:
-    """Return the score of each text after its context, and what it is made of."""
-    model: LanguageModel = batch.setting.models[request.name]
-    settings = LikelihoodSettings.of(request.options)
-    contexts, texts = ([*map(whole, own)] for own in (asked.contexts, asked.texts))
-    tokens = model.log_probabilities(contexts, texts)
-    if settings.pmi:
-        known = [texts[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]
-        alone = model.log_probabilities([""] * len(known), known)
-        less = tokens.log_p.values - alone.log_p.values
-        tokens = replace(tokens, log_p=replace(tokens.log_p, values=less))
-    scores = np.full(len(texts), np.nan)
-    for row, text in enumerate(asked.texts):
-        sentences = None
-        if settings.value == "worst":
-            sentences = sentence_of_tokens(text, tokens.spans[row], batch.setting.rules)
-        scores[row] = settings.score(tokens.log_p[row], sentences)
-    return scores, tokens

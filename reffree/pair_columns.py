@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.pair.settings import settings_of
 from sms.encoders import EncoderRuntime
-from sms.metric import AGAINST, EITHER, Batch, Evidence, MetricRequest, Setting
+from sms.metric import EITHER, Batch, Evidence, MetricName, Setting
 from sms.metrics import METRICS
-from sms.model_tables import find_model, parts_of_name
+from sms.model_tables import find_model
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel
@@ -29,41 +29,42 @@ NONE = "none"
 class PairMetric(PairsMetric):
     """The scores of pair models, each under its alias."""
 
-    def request(
-        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> MetricRequest:
+    def ask(
+        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> PairMetric:
         """Take what stands after `pair@` for an alias, a folder, a URL or a hub id."""
-        _, named, asked = parts_of_name(name, AGAINST)
-        if not named:
+        if not asked.at:
             raise ValueError(
-                f"metric {name!r} must name a model: {PREFIX}ALIAS, with a table "
+                f"metric {asked.written!r} must name a model: {PREFIX}ALIAS, with a table "
                 f"[models.ALIAS], or {PREFIX}FOLDER"
             )
-        path, table = find_model(named, models)
-        if asked:
-            table["against"] = asked
-        against = settings_of(table).against
-        sides = () if against == NONE else (f"{against}s",)
-        return MetricRequest(name, self, (name,), sides, model=path, options=table)
+        path, table = find_model(asked.at, models)
+        if asked.against:
+            table["against"] = asked.against
+        settings = settings_of(table)
+        return replace(
+            self,
+            asked=asked,
+            columns=(asked.written,),
+            sides=() if settings.against == NONE else (f"{settings.against}s",),
+            bounds=settings.bounds,
+            path=path,
+            settings=dict(sorted(table.items())),
+        )
 
-    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
-        """Return those of a probability, a difference of two, or none of a logit."""
-        return settings_of(request.options).bounds
-
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> PairModel:
+    def open(self, runtime: EncoderRuntime) -> PairModel:
         """Load the model."""
         from reffree.pair.judge import PairModel  # brings torch, which other metrics may not need
 
-        return PairModel(path, request.options, runtime)
+        return PairModel(str(self.path), self.settings, runtime)
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the model and its settings."""
-        return (setting.models[request.name].signature,)
+        return (self.model.signature,)
 
-    def judge(self, request: MetricRequest, batch: Batch, pairs: CandidatePairs) -> Judged:
+    def judge(self, batch: Batch, pairs: CandidatePairs) -> Judged:
         """Score every pair."""
-        model: PairModel = batch.setting.models[request.name]
-        answers = model.score(pairs.others, pairs.candidates, batch.setting.rules)
+        answers = self.model.score(pairs.others, pairs.candidates, batch.setting.rules)
         sides = {"summary": "candidate", "document": pairs.side}
         reasons = [
             (pair, sides[side], why)
@@ -73,15 +74,12 @@ class PairMetric(PairsMetric):
         is_cut = {"candidate": answers.cut[:, 0]}
         if pairs.side:
             is_cut[pairs.side] = answers.cut[:, 1]
-        return Judged({request.name: answers.scores}, is_cut, reasons)
+        return Judged({self.written: answers.scores}, is_cut, reasons)
 
-    def details(
-        self, request: MetricRequest, batch: Batch, column: str
-    ) -> dict[str, list[tuple[Evidence, ...]]]:
+    def details(self, batch: Batch, column: str) -> dict[str, list[tuple[Evidence, ...]]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
-        pairs = CandidatePairs.of(request, batch)
-        model: PairModel = batch.setting.models[request.name]
-        of_pairs = model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
+        pairs = CandidatePairs.of(self, batch)
+        of_pairs = self.model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
         for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, of_pairs, strict=True):
             by_row[row] += tuple(replace(each, other=number) for each in own)

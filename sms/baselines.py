@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from sms import detokenize
-from sms.metric import Batch, Metric, MetricRequest, Setting
+from sms.metric import Batch, Metric, Setting
 from sms.overlap import counts_in, number, number_ngrams, rouge_l
 from sms.overlap_kernels import next_occurrences, sum_fragments
 from sms.ragged import Ragged, offsets_of, ranges
@@ -130,20 +130,20 @@ class Baseline(Metric):
 
     counts_words: ClassVar[bool] = True
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Say that English words are those of the text as written."""
         return [detokenize.SIGNATURE] if setting.rules.language == "en" else []
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every candidate, or pair it with every source."""
         words = batch.whole_words
         if not self.by_sentence:
             lower, sentences = batch.whole_words
             words = (batch.once("words", lambda: sentences.expand(lower)),)
-        if not request.sides:
-            return {request.name: self.of_words(*words, batch.candidate)}
-        of = batch.pairs[request.sides[0]]
-        return {request.name: of.joined(self.of_words(*words, of.candidate, of.other))}
+        if not self.sides:
+            return {self.written: self.of_words(*words, batch.candidate)}
+        of = batch.pairs[self.sides[0]]
+        return {self.written: of.joined(self.of_words(*words, of.candidate, of.other))}
 
 
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, np.inf)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,9 @@ import numpy as np
 from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
-from sms.metric import AGAINST, EITHER, Batch, Metric, MetricRequest, Setting
-from sms.model_tables import find_model, parts_of_name
+from sms.metric import EITHER, Batch, Metric, MetricName, Setting
+from sms.model_tables import find_model
 from sms.naming import user_path
-from sms.ragged import Pairs
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -220,77 +220,73 @@ class TokenAligner:
 class BertScore(Metric):
     """Precision, recall and F of tokens that are matched greedily (equations 1 to 3)."""
 
-    def request(
-        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> MetricRequest:
-        """Read the model after `@` and the side after `:`."""
-        base, named, against = parts_of_name(name, AGAINST)
-        if "@" in name and not named:
+    def ask(
+        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> BertScore:
+        """Take what stands after `@` for an alias of a model, a folder or a hub id."""
+        if asked.at == "":
             raise ValueError(
-                f"metric {name!r} must name a model after `@`: an alias of the tables "
-                f"[models.ALIAS], a folder or a hub id; without one write {base}"
+                f"metric {asked.written!r} must name a model after `@`: an alias of the tables "
+                f"[models.ALIAS], a folder or a hub id; without one write {asked.base}"
             )
-        path, table = (MINILM, {}) if not named else find_model(named, models)
-        BertScoreSettings.of(table)
-        columns: tuple[str, ...] = (name,)
-        if base == self.name:
-            columns = tuple(f"{base}{part}{name[len(base) :]}" for part in PARTS)
-        sides = (f"{against or 'reference'}s",)
-        return MetricRequest(name, self, columns, sides, model=path, options=table)
+        path, table = (MINILM, {}) if asked.at is None else find_model(asked.at, models)
+        return replace(
+            self,
+            asked=asked,
+            columns=self.columns_of(asked),
+            sides=(f"{asked.against or 'reference'}s",),
+            path=path,
+            settings=BertScoreSettings.of(table),
+        )
 
-    def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
-        """Name the column that says which rows were read in part."""
-        return (f"cut@{NAME}{request.name[len(_base_of(request.name)) :]}",)
+    @property
+    def companion_columns(self) -> tuple[str, ...]:
+        """The column that says which rows were read in part."""
+        return (f"cut@{NAME}{self.written.removeprefix(self.asked.base)}",)
 
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> TokenAligner:
+    def open(self, runtime: EncoderRuntime) -> TokenAligner:
         """Load the model."""
-        return TokenAligner(path, BertScoreSettings.of(request.options), runtime)
+        return TokenAligner(self.path or MINILM, self.settings, runtime)
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name model, layer and weights of tokens."""
-        return [setting.models[request.name].signature, "highest:each"]
+        return [self.model.signature, "highest:each"]
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> None:
         """Run the model."""
-        self.score(request, batch)
+        self.score(batch)
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores; of several references the highest of each, as in the library."""
-        return batch.once((BertScore, request.name), partial(_score, request, batch))
+        return batch.once((BertScore, self.written), partial(self._score, batch))
 
-
-def _base_of(name: str) -> str:
-    return name.partition("@")[0].partition(":")[0]
-
-
-def _score(request: MetricRequest, batch: Batch) -> dict[str, np.ndarray]:
-    (side,) = request.sides
-    of: Pairs = batch.pairs[side]
-    texts, has_words = batch.plain
-    is_read = has_words[of.candidate] & has_words[of.other]
-    distinct, place = np.unique(
-        np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
-    )
-    model: TokenAligner = batch.setting.models[request.name]
-    similar = model.scores(texts, distinct)
-    numbers = np.full(is_read.size, -1)
-    numbers[is_read] = place
-    shares = _at(numbers, similar.shares, missing=np.nan)
-    is_cut = _at(numbers, similar.is_cut, missing=False)
-    is_near = _at(numbers, similar.is_same, missing=False)
-    named = request.name.removesuffix(f":{request.against}").partition("@")[2]
-    cut_by = f"{NAME}@{named}" if named else NAME
-    for read, flags in zip(("candidate", request.against), is_cut.T, strict=True):
-        batch.read_in_part[f"{read}:cut@{cut_by}"] = of.any(flags)
-    is_same = batch.only_the_same_to(request.name, of, is_near)
-    is_same |= _at(numbers, similar.differs_unread, missing=False)
-    is_copied = of.any(of.candidate == of.other).astype(np.float64)
-    certain = batch.without_doubtful(is_copied, side, f"same_to@{named or MINILM}", is_same)
-    joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
-    columns = {name: joined[_base_of(name)[-2:]] for name in request.columns}
-    (cut,) = request.metric.companions_of(request)
-    columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(is_cut[:, 0] | is_cut[:, 1]))
-    return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
+    def _score(self, batch: Batch) -> dict[str, np.ndarray]:
+        (side,) = self.sides
+        of = batch.pairs[side]
+        texts, has_words = batch.plain
+        is_read = has_words[of.candidate] & has_words[of.other]
+        distinct, place = np.unique(
+            np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True
+        )
+        similar = self.model.scores(texts, distinct)
+        numbers = np.full(is_read.size, -1)
+        numbers[is_read] = place
+        shares = _at(numbers, similar.shares, missing=np.nan)
+        is_cut = _at(numbers, similar.is_cut, missing=False)
+        is_near = _at(numbers, similar.is_same, missing=False)
+        named = self.asked.at
+        cut_by = f"{NAME}@{named}" if named else NAME
+        for read, flags in zip(("candidate", self.against), is_cut.T, strict=True):
+            batch.read_in_part[f"{read}:cut@{cut_by}"] = of.any(flags)
+        is_same = batch.only_the_same_to(self.written, of, is_near)
+        is_same |= _at(numbers, similar.differs_unread, missing=False)
+        is_copied = of.any(of.candidate == of.other).astype(np.float64)
+        certain = batch.without_doubtful(is_copied, side, f"same_to@{named or MINILM}", is_same)
+        joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
+        columns = {name: joined[re.split("[@:]", name)[0][-2:]] for name in self.columns}
+        (cut,) = self.companion_columns
+        columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(is_cut[:, 0] | is_cut[:, 1]))
+        return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}
 
 
 def _at(places: np.ndarray, values: np.ndarray, *, missing: float) -> np.ndarray:

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import numpy as np
 
-from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, Batch, Metric, Setting
 
 _HIGHEST = 100.0
 TOKENIZERS = {"zh": "zh", "ja": "char"}
@@ -34,18 +34,18 @@ class SacreBleu(Metric):
         words = {"tokenize": TOKENIZERS.get(setting.rules.language, "13a")}
         return {**self.options, **(words if self.reads_words else {})}
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Say settings and version as sacreBLEU does."""
         said = self.said.format(**self.options_of(setting))
         return [said, f"sacrebleu:{metadata.version('sacrebleu')}"]
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row, against all its references together unless their mean is asked for."""
         import sacrebleu.metrics
 
         options = self.options_of(batch.setting)
         sentence_score = getattr(sacrebleu.metrics, self.kind)(**options).sentence_score
-        (side,) = request.sides
+        (side,) = self.sides
         texts, has_words = batch.plain
         known: dict[tuple[int, ...], float] = {}
 
@@ -64,7 +64,7 @@ class SacreBleu(Metric):
             if has_words[candidate] and against:
                 groups = [against] if is_best else [[text] for text in against]
                 scores[row] = np.mean([scored(candidate, *group) for group in groups])
-        return {request.name: scores}
+        return {self.written: scores}
 
 
 BLEU = (

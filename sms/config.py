@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sms.encoders import PRECISIONS
 from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.languages import LANGUAGES
-from sms.metric import ALL, MetricRequest
+from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
 from sms.model_tables import models_of
 from sms.naming import check_choice, several
@@ -50,6 +50,8 @@ class ScoringConfig:
     model_paths: Mapping[str, str] = field(default_factory=dict)
     """By metric that brings a model of its own, its path or URL; read from the names, and kept when
     these are read again elsewhere."""
+    asked: tuple[Metric, ...] = field(init=False, repr=False, compare=False)
+    """The metrics, read."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", tuple(several(self.metrics)))
@@ -65,14 +67,18 @@ class ScoringConfig:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         specs = _specs_of(self.encoders)
         object.__setattr__(self, "models", models_of(self.models))
-        paths = {r.name: self.model_paths.get(r.name, r.model) for r in self.requests if r.model}
+        asked = [
+            replace(own, path=self.model_paths.get(own.written, own.path)) for own in self._read()
+        ]
+        object.__setattr__(self, "asked", tuple(asked))
+        paths = {own.written: own.path for own in asked if own.path}
         object.__setattr__(self, "model_paths", paths)
         columns = self.columns
         if len(set(columns)) != len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
-        for request in self.requests:
-            request.metric.check(request, specs)
+        for metric in asked:
+            metric.check(specs)
         _ = self.rules
         if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
             raise ValueError(
@@ -80,18 +86,17 @@ class ScoringConfig:
                 f"{self.language!r} has no spaces; cut the sources yourself first"
             )
 
-    @property
-    def requests(self) -> tuple[MetricRequest, ...]:
-        """The metrics, read; raises `ValueError` with all the names that are wrong."""
-        encoders, requests, wrong = list(self.encoders), [], []
+    def _read(self) -> list[Metric]:
+        """Read the names of the metrics; raises `ValueError` with all that are wrong."""
+        encoders, metrics, wrong = list(self.encoders), [], []
         for name in self.metrics:
             try:
-                requests.append(parse_metric(name, encoders, self.models))
+                metrics.append(parse_metric(name, encoders, self.models))
             except ValueError as error:
                 wrong.append(str(error))
         if wrong:
             raise ValueError("; ".join(dict.fromkeys(wrong)))
-        return tuple(requests)
+        return metrics
 
     @property
     def rules(self) -> TextRules:
@@ -102,13 +107,13 @@ class ScoringConfig:
     @property
     def used_encoders(self) -> tuple[str, ...]:
         """Aliases that some metric reads, in the order of `encoders`."""
-        named = {alias for request in self.requests for alias in request.encoders}
+        named = {alias for metric in self.asked for alias in metric.encoders}
         return tuple(alias for alias in self.encoders if alias in named)
 
     @property
-    def all_requests(self) -> tuple[MetricRequest, ...]:
+    def computed(self) -> tuple[Metric, ...]:
         """The metrics, and the share of known words of every encoder of words."""
-        return self.requests + tuple(
+        return self.asked + tuple(
             known_words(alias, self.sides_of(alias))
             for alias in self.used_encoders
             if "words" in parse_spec(self.encoders[alias]).kind.vectors
@@ -117,43 +122,44 @@ class ScoringConfig:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns: those asked for, in order, then those that come along."""
-        asked = (column for request in self.all_requests for column in request.columns)
+        asked = (column for metric in self.computed for column in metric.columns)
         # columns of one model, as `bertscore_p` and `bertscore_f`, share what comes along
-        along = dict.fromkeys(name for r in self.requests for name in r.metric.companions_of(r))
+        along = dict.fromkeys(name for metric in self.asked for name in metric.companion_columns)
         return (*asked, *along)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
         """Canonical columns that must be there: candidate and what the metrics compare with."""
-        read = {"candidate", *(side for request in self.requests for side in request.sides)}
+        read = {"candidate", *(side for metric in self.asked for side in metric.sides)}
         return tuple(side for side in SIDES if side in read)
 
     @property
     def text_sides(self) -> tuple[str, ...]:
         """Those of `references` and `sources` that are cut into sentences and words here."""
-        return self._sides([r for r in self.requests if r.metric.reads_texts])
+        return self._sides([metric for metric in self.asked if metric.reads_texts])
 
     def sides_of(self, alias: str) -> tuple[str, ...]:
         """Return what the metrics of an encoder compare with, of `references` and `sources`."""
-        return self._sides([r for r in self.requests if alias in r.encoders])
+        return self._sides([metric for metric in self.asked if alias in metric.encoders])
 
-    def _sides(self, requests: list[MetricRequest]) -> tuple[str, ...]:
-        read = {side for request in requests for side in request.sides}
+    def _sides(self, metrics: list[Metric]) -> tuple[str, ...]:
+        read = {side for metric in metrics for side in metric.sides}
         return tuple(side for side in SIDES if side in read)
 
     def compile_aside(self) -> None:
         """Have another process compile what the metrics need, where nobody has done so before."""
-        for request in self.requests:
-            request.metric.compile_aside()
+        for metric in self.asked:
+            metric.compile_aside()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
-        said = asdict(self) | {"encoders": encoders, "metrics": list(self.metrics)}
-        del said["model_paths"]  # the names say it
+        left_out = {"asked", "model_paths"}  # the names say it
         if not self.models:
-            del said["models"]
-        return said
+            left_out.add("models")
+        said = {own.name: getattr(self, own.name) for own in fields(self)}
+        said |= {"encoders": encoders, "metrics": list(self.metrics)}
+        return {name: value for name, value in said.items() if name not in left_out}
 
 
 def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sms.encoders import EncodedSentences
-from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
 from sms.ragged import Ragged
 from sms.signature import encoder_part
 
@@ -59,10 +59,10 @@ class Cosine(Metric):
 
     averages = True
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the encoders, and what weighs a sentence in the mean of its text if anything."""
-        parts = [f"mean-of:{len(request.encoders)}"] if request.is_average else []
-        for alias in request.encoders:
+        parts = [f"mean-of:{len(self.encoders)}"] if self.is_average else []
+        for alias in self.encoders:
             encoder = setting.encoders[alias]
             parts.append(encoder_part(encoder))
             if encoder.pooling == "mean" and encoder.unit != "text":
@@ -70,14 +70,14 @@ class Cosine(Metric):
                 parts.append(f"weight:{words}")
         return parts
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row under each encoder once."""
-        (side,) = request.sides
+        (side,) = self.sides
 
         def alone(alias: str) -> np.ndarray:
             return batch.once((Cosine, alias, side), lambda: self._under(alias, side, batch))
 
-        return {request.name: np.mean([alone(alias) for alias in request.encoders], axis=0)}
+        return {self.written: np.mean([alone(alias) for alias in self.encoders], axis=0)}
 
     def _under(self, alias: str, side: str, batch: Batch) -> np.ndarray:
         of, pooling = batch.pairs[side], batch.setting.encoders[alias].pooling

@@ -49,7 +49,7 @@ class TextReader:
         """Cut the distinct texts of some rows (`composed_rows`), and plan their encoding."""
         strings, candidate, sides, is_null = _distinct_texts(rows, self._config)
         texts = self._segmenter.segment(strings)
-        counts_words = any(request.metric.counts_words for request in self._config.requests)
+        counts_words = any(metric.counts_words for metric in self._config.asked)
         words = self._whole_words(strings, texts) if counts_words else ()
         read = ReadBatch(strings, texts, candidate, sides, is_null, words, plans={})
         plans = {

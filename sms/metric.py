@@ -1,22 +1,26 @@
 """What a metric is: a name, its columns, what it needs, and how it is prepared, scored and signed.
 
-A metric is a class derived from `Metric`, in one file, and an entry in `metrics.METRICS`. It may
-bring a model of its own (`Metric.load`), as those of `reffree` do.
+A metric is an object of a class derived from `Metric`, in one file, and an entry in
+`metrics.METRICS`. `Metric.ask` makes of it the object that somebody asked for, which knows its
+columns, what it reads, and perhaps a model of its own (`Metric.open`).
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
 from sms.encoders.registry import EncoderSpec, kinds_with
+from sms.naming import user_path
 from sms.ragged import Pairs, Ragged
 from sms.sentences import whole
 from sms.signature import TEXT_FORM, cut_part, version
@@ -83,51 +87,49 @@ class Evidence:
     """Number of the other text, among those that the candidate is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricRequest:
-    """A metric as somebody asked for it."""
+class MetricName(NamedTuple):
+    """The parts of `METRIC[@AT][:AGAINST]`."""
 
-    name: str
-    """What they wrote."""
-    metric: Metric
-    columns: tuple[str, ...]
-    """Names of its output columns."""
-    sides: tuple[str, ...] = ()
-    """What it reads in addition to the candidate: `references`, `sources`, or both."""
-    encoders: tuple[str, ...] = ()
-    """Aliases of its encoders: one, or for `@all` those of the run; none for some metrics."""
-    model: str | None = None
-    """Path or URL of a model of its own."""
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Settings of its model's table, see `sms.model_tables`."""
+    written: str
+    base: str
+    """The metric, or one of its columns."""
+    at: str | None = None
+    """An encoder of the run, or a model; None where nothing is said."""
+    against: str = ""
 
-    @property
-    def against(self) -> str | None:
-        """`reference`, `source`, or None for metrics that read the candidate alone."""
-        return self.sides[0].removesuffix("s") if self.sides else None
 
-    @property
-    def encoder(self) -> str | None:
-        """Alias of its encoder; None for metrics without one and for `@all`."""
-        return None if self.is_average or not self.encoders else self.encoders[0]
+_NOTHING_YET = MetricName("", "")
 
-    @property
-    def is_average(self) -> bool:
-        """Whether it is the mean over all encoders of the run."""
-        return self.name.partition(":")[0].partition("@")[2] == ALL
+
+def split_name(written: str, choices: Collection[str]) -> MetricName:
+    """Read how somebody wrote a metric; what follows `@` may have colons of its own, as URLs have.
+
+    Raises `ValueError` if there is something after a colon that is none of the choices.
+
+    >>> split_name("pair@s3://bucket/nli:source", AGAINST)[1:]
+    ('pair', 's3://bucket/nli', 'source')
+    """
+    base, at, rest = re.match("([^@:]*)(@?)(.*)", written, re.DOTALL).groups()  # type: ignore[union-attr]
+    before, colon, against = rest.rpartition(":")
+    if colon and against in choices and (at or not before):
+        return MetricName(written, base, before if at else None, against)
+    if not colon or (at and ("/" in against or os.path.exists(user_path(rest)))):
+        return MetricName(written, base, rest if at else None)
+    if not choices:
+        raise ValueError(f"metric {written!r} takes no `:{against}`; leave it out")
+    raise ValueError(f"metric {written!r} must end in {' or '.join(f':{one}' for one in choices)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What the metrics of a run share."""
 
-    requests: tuple[MetricRequest, ...]
+    metrics: tuple[Metric, ...]
+    """As they were asked for, with their models."""
     encoders: Mapping[str, Encoder]
     """By alias."""
     static: frozenset[str]
     """Aliases of encoders whose words have one vector each."""
-    models: Mapping[str, Any]
-    """By request, what `Metric.load` returned."""
     rules: TextRules
     preset: str
     multi_reference: str
@@ -270,7 +272,7 @@ class Batch(BatchTexts):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric of the table printed by `assay metrics`."""
+    """One metric of the table printed by `assay metrics`, as it is or as somebody asked for it."""
 
     name: str
     summary: str
@@ -279,14 +281,26 @@ class Metric:
     needs: tuple[str, ...] = ()
     """Inputs: `reference|source`, `source`, `words` or `sentences` of an encoder."""
     columns: tuple[str, ...] = ()
-    """Output columns, before `@ENCODER` and `:AGAINST`; by default its name."""
-    companions: Mapping[str, str] = field(default_factory=dict)
+    """Output columns, by default its name; once it is asked for, with `@AT` and `:AGAINST`."""
+    companions: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Further columns `NAME@...` that come along, each with what a higher value means."""
     bounds: tuple[float, float] | None = None
     """Lowest and highest value, infinite where there is none; None where neither is known."""
-
     spec: str = ""
     """How it is written, where a name alone is not enough: `likelihood@MODEL`."""
+
+    asked: MetricName = _NOTHING_YET
+    """What somebody wrote."""
+    sides: tuple[str, ...] = ()
+    """What it reads in addition to the candidate: `references`, `sources`, or both."""
+    encoders: tuple[str, ...] = ()
+    """Aliases of its encoders: one, or for `@all` those of the run; none for some metrics."""
+    path: str | None = None
+    """Folder, hub id or URL of a model of its own."""
+    settings: Any = field(default=None, hash=False)
+    """Of that model, from its table (`sms.model_tables`)."""
+    model: Any = field(default=None, repr=False, compare=False)
+    """The model, once `open` has loaded it."""
 
     counts_words: ClassVar[bool] = False
     """Whether it counts words of `Batch.whole_words`."""
@@ -299,93 +313,129 @@ class Metric:
         if not self.columns:
             object.__setattr__(self, "columns", (self.name,))
 
-    def request(
-        self, name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> MetricRequest:
-        """Read how somebody asked for it; `metrics.parse_metric` knows which metric is meant."""
-        head, colon, against = name.partition(":")
-        base, at, encoder = head.partition("@")
-        has_encoder = "words" in self.needs or "sentences" in self.needs
-        has_choice = EITHER in self.needs
-        if at and not has_encoder:
-            raise ValueError(f"metric {name!r} takes no encoder; write `{base}`")
-        if encoder == ALL and not self.averages:
+    @property
+    def written(self) -> str:
+        """What somebody wrote."""
+        return self.asked.written
+
+    @property
+    def against(self) -> str | None:
+        """`reference`, `source`, or None for metrics that read the candidate alone."""
+        return self.sides[0].removesuffix("s") if self.sides else None
+
+    @property
+    def encoder(self) -> str | None:
+        """Alias of its encoder; None for metrics without one and for `@all`."""
+        return None if self.is_average or not self.encoders else self.encoders[0]
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it is the mean over all encoders of the run."""
+        return self.averages and self.asked.at == ALL
+
+    @property
+    def directions(self) -> Collection[str]:
+        """What may follow the colon."""
+        return AGAINST if EITHER in self.needs else ()
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether it reads vectors."""
+        return "words" in self.needs or "sentences" in self.needs
+
+    def ask(
+        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
+    ) -> Self:
+        """Return it as somebody asked for it, with the encoders and tables of models of a run.
+
+        Raises `ValueError` if a part of the name does not apply to it.
+        """
+        written, base, at, against = asked
+        if at is not None and not self.has_encoder:
+            raise ValueError(f"metric {written!r} takes no encoder; write `{base}`")
+        if at == ALL and not self.averages:
             raise ValueError(
-                f"metric {name!r} must name one encoder; only `cosine@all` averages them"
+                f"metric {written!r} must name one encoder; only `cosine@all` averages them"
             )
-        if at and encoder not in (*encoders, ALL):
+        if at is not None and at not in (*encoders, ALL):
             raise ValueError(
-                f"metric {name!r} names no encoder of this run; there are {', '.join(encoders)}"
+                f"metric {written!r} names no encoder of this run; there are {', '.join(encoders)}"
             )
-        if colon and not has_choice:
-            raise ValueError(f"metric {name!r} takes no `:{against}`; leave it out")
-        if colon and against not in AGAINST:
-            raise ValueError(f"metric {name!r} must end in :reference or :source")
-        columns: tuple[str, ...] = (name,)
-        if len(self.columns) > 1 and base == self.name:
-            columns = tuple(f"{column}{colon}{against}" for column in self.columns)
         sides: tuple[str, ...] = ("sources",) if "source" in self.needs else ()
-        if has_choice:
+        if EITHER in self.needs:
             sides = (f"{against or 'reference'}s",)
-        named = tuple(encoders) if encoder == ALL else (encoder or next(iter(encoders)),)
-        return MetricRequest(name, self, columns, sides, named if has_encoder else ())
+        named = tuple(encoders) if at == ALL else (at or next(iter(encoders)),)
+        return replace(
+            self,
+            asked=asked,
+            columns=self.columns_of(asked),
+            sides=sides,
+            encoders=named if self.has_encoder else (),
+        )
 
-    def companions_of(self, request: MetricRequest) -> tuple[str, ...]:
-        """Name the further columns that come along."""
-        return tuple(f"{name}@{request.name.partition('@')[2]}" for name in self.companions)
+    def columns_of(self, asked: MetricName) -> tuple[str, ...]:
+        """Name the column that is asked for, or all of a metric that has several."""
+        if len(self.columns) == 1 or asked.base != self.name:
+            return (asked.written,)
+        rest = asked.written.removeprefix(asked.base)
+        return tuple(f"{column}{rest}" for column in self.columns)
 
-    def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
+    @property
+    def companion_columns(self) -> tuple[str, ...]:
+        """The further columns that come along."""
+        return tuple(f"{name}@{self.written.partition('@')[2]}" for name in self.companions)
+
+    def check(self, specs: Mapping[str, EncoderSpec]) -> None:
         """Refuse encoders that do not give what is needed: `ValueError` with the encoder's name."""
-        for alias in request.encoders:
+        for alias in self.encoders:
             kind = specs[alias].kind
             if "words" in self.needs and "words" not in kind.vectors:
                 raise ValueError(
-                    f"metric {request.name!r} needs word vectors, but `{kind.kind}` has none; "
+                    f"metric {self.written!r} needs word vectors, but `{kind.kind}` has none; "
                     f"encoders with word vectors are {kinds_with('words')}"
                 )
 
-    def bounds_of(self, request: MetricRequest) -> tuple[float, float] | None:
-        """Return lowest and highest value; as `bounds`, unless its model's settings decide."""
+    def find_bounds(self) -> tuple[float, float] | None:
+        """Return lowest and highest value, where its model's folder says them."""
         return self.bounds
 
     def compile_aside(self) -> None:
         """Have another process compile what takes seconds, while models are loaded here."""
 
-    def load(self, request: MetricRequest, path: str, runtime: EncoderRuntime) -> Model | None:
-        """Load a model of its own; requests of equal paths and settings share it."""
+    def open(self, runtime: EncoderRuntime) -> Model | None:
+        """Load a model of its own; metrics of equal `path` and `settings` share it."""
         return None
 
-    def check_model(self, request: MetricRequest, model: Any) -> None:  # noqa: ANN401
-        """Refuse a request that its model cannot answer: `ValueError` with what the model has."""
+    def with_model(self, model: Model | None) -> Self:
+        """Return it with its model; `ValueError` if that cannot answer what was asked."""
+        return replace(self, model=model)
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+    def signatures(self, setting: Setting) -> dict[str, str]:
         """Return what identifies the numbers of each column."""
-        parts = [*self.signature_parts(request, setting)]
-        if "references" in request.sides:
+        parts = [*self.signature_parts(setting)]
+        if "references" in self.sides:
             parts.append(f"ref:{setting.multi_reference}")
-        if "sources" in request.sides:
+        if "sources" in self.sides:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
-        by_column = {column: "|".join([column, *parts]) for column in request.columns}
-        if request.model is not None:  # companions are of the same model
-            of_model = by_column[request.columns[0]]
-            by_column |= {column: f"{column}|{of_model}" for column in self.companions_of(request)}
+        by_column = {column: "|".join([column, *parts]) for column in self.columns}
+        if self.path is not None:  # companions are of the same model
+            of_model = by_column[self.columns[0]]
+            by_column |= {column: f"{column}|{of_model}" for column in self.companion_columns}
         return by_column
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Say what of the metric itself changes its numbers."""
         return ()
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> None:
         """Do what may be done while the batch before is being scored; keep it by `Batch.once`."""
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return each column, and companion, as float64 of shape (n_rows,); NaN where undefined."""
         raise NotImplementedError
 
-    def details(
-        self, request: MetricRequest, batch: Batch, column: str
-    ) -> Mapping[str, Sequence[tuple[Any, ...]]]:
+    def details(self, batch: Batch, column: str) -> Mapping[str, Sequence[tuple[Any, ...]]]:
         """Say by row what a score is made of: `tokens`, `evidence` or `parts` of an explanation."""
         return {}
 

@@ -18,7 +18,7 @@ from sms.bertscore import BERTSCORE
 from sms.bleu import BLEU
 from sms.cosine import COSINE
 from sms.data_files import data_tables
-from sms.metric import Batch, Metric, MetricRequest, Setting
+from sms.metric import Batch, Metric, MetricName, Setting, split_name
 from sms.movers import MOVERS
 from sms.overlap import ROUGE
 from sms.signature import TEXT_FORM, cut_part, encoder_part, version
@@ -38,8 +38,8 @@ def all_metrics() -> Mapping[str, Metric]:
 
 def parse_metric(
     name: str, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]] | None = None
-) -> MetricRequest:
-    """Read a metric's name: `sms`, `wms@glove`, `cosine:source`, `cosine@all`, `rouge1_r`.
+) -> Metric:
+    """Return the metric that a name asks for: `sms`, `wms@glove`, `cosine@all`, `rouge1_r:source`.
 
     `encoders` are the aliases that may follow `@`, the default first; `models` those with an alias.
     Raises `ValueError` if a part is unknown (naming the nearest) or does not apply to that metric.
@@ -54,7 +54,9 @@ def parse_metric(
         hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
         hint = data_tables("other_names").get(base.lower(), hint)
         raise ValueError(f"unknown metric {name!r}; {hint}")
-    return known[base].request(name, encoders, models or {})
+    metric = known[base]
+    asked = split_name(name, metric.directions)
+    return metric.ask(asked, encoders, models or {})
 
 
 def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -68,27 +70,27 @@ def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
 class KnownWords(Metric):
     """The share of the kept words of a candidate and its compared texts that have a vector."""
 
-    def signatures(self, request: MetricRequest, setting: Setting) -> dict[str, str]:
+    def signatures(self, setting: Setting) -> dict[str, str]:
         """Name the texts whose words are counted in addition to the candidate's."""
-        (alias,), (column,) = request.encoders, request.columns
+        (alias,), (column,) = self.encoders, self.columns
         parts = [column, encoder_part(setting.encoders[alias])]
-        if "references" in request.sides:
+        if "references" in self.sides:
             parts.append(f"ref:{'first' if setting.multi_reference == 'first' else 'all'}")
-        if "sources" in request.sides:
+        if "sources" in self.sides:
             parts.append(f"source:all|{cut_part(setting.source_tokens)}")
         parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
         return {column: "|".join(parts)}
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Count the words of every row."""
-        (alias,), (column,) = request.encoders, request.columns
+        (alias,), (column,) = self.encoders, self.columns
         encoded, text_sentences = batch.encoded[alias]
         known, kept = (
             text_sentences.sums(counts[text_sentences.values])
             for counts in (encoded.n_known, encoded.n_kept)
         )
         n_known, n_kept = known[batch.candidate], kept[batch.candidate]
-        for side in request.sides:
+        for side in self.sides:
             of = batch.pairs[side]
             n_known = n_known + np.bincount(of.rows, known[of.other], of.lengths.size)
             n_kept = n_kept + np.bincount(of.rows, kept[of.other], of.lengths.size)
@@ -96,9 +98,14 @@ class KnownWords(Metric):
         return {column: share}
 
 
-KNOWN_WORDS = KnownWords(name="coverage", summary="share of words known", higher_is="known")
-
-
-def known_words(alias: str, sides: tuple[str, ...]) -> MetricRequest:
-    """Return the request that comes along with the metrics of an encoder of words."""
-    return MetricRequest(f"coverage@{alias}", KNOWN_WORDS, (f"coverage@{alias}",), sides, (alias,))
+def known_words(alias: str, sides: tuple[str, ...]) -> Metric:
+    """Return the metric that comes along with those of an encoder of words."""
+    name = f"coverage@{alias}"
+    return KnownWords(
+        name=name,
+        summary="share of words known",
+        higher_is="known",
+        asked=MetricName(name, "coverage", alias),
+        sides=sides,
+        encoders=(alias,),
+    )

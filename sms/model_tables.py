@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from sms.naming import user_path
 
@@ -34,31 +34,6 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
             )
         tables[alias] = table | {PATH: os.fspath(path)}
     return tables
-
-
-class NameParts(NamedTuple):
-    """The parts of a metric's name, empty where nothing is said."""
-
-    base: str  # the metric, or one of its columns
-    model: str
-    against: str
-
-
-def parts_of_name(name: str, choices: Collection[str]) -> NameParts:
-    """Read `METRIC[@MODEL][:AGAINST]`, where the model may have colons of its own, as URLs have.
-
-    Raises `ValueError` if AGAINST is missing after its colon, or none of the choices.
-
-    >>> parts_of_name("pair@s3://bucket/nli:source", ["reference", "source"])
-    NameParts(base='pair', model='s3://bucket/nli', against='source')
-    """
-    base, at, rest = re.match("([^@:]*)(@?)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-    model, colon, against = rest.rpartition(":")
-    if colon and against in choices and (at or not model):
-        return NameParts(base, model, against)
-    if not colon or (at and ("/" in against or os.path.exists(user_path(rest)))):
-        return NameParts(base, rest, "")
-    raise ValueError(f"metric {name!r} must end in {' or '.join(f':{own}' for own in choices)}")
 
 
 def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
-from sms.metric import EITHER, SAME_ATOL, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs, simplex
@@ -107,34 +107,34 @@ def _distinct(rows: Ragged, weights: np.ndarray) -> tuple[Ragged, np.ndarray]:
 class Mover(Metric):
     """A mover's similarity; those of the same encoder share one block of distances."""
 
-    def check(self, request: MetricRequest, specs: Mapping[str, EncoderSpec]) -> None:
+    def check(self, specs: Mapping[str, EncoderSpec]) -> None:
         """Refuse encoders without vectors of words, or of sentences."""
-        for alias in request.encoders:
+        for alias in self.encoders:
             if specs[alias].values.get("unit") == "text":
                 raise ValueError(
-                    f"metric {request.name!r} compares sentences, but encoder `{alias}` reads "
+                    f"metric {self.written!r} compares sentences, but encoder `{alias}` reads "
                     "whole texts; leave out `unit=text`"
                 )
-        super().check(request, specs)
+        super().check(specs)
 
     def compile_aside(self) -> None:
         """Have the solver compiled."""
         simplex.compile_aside()
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the encoder and the problem."""
-        (alias,) = request.encoders
+        (alias,) = self.encoders
         constant = "sim:exp-emd|cost:l2|weight:count|solver:exact"
         return [encoder_part(setting.encoders[alias]), constant]
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row, where its texts have words and are no longer than the solver takes."""
-        (alias,), (side,) = request.encoders, request.sides
+        (alias,), (side,) = self.encoders, self.sides
         together = frozenset(
-            other.metric.name
-            for other in batch.setting.requests
-            if isinstance(other.metric, Mover)
-            and (other.encoders, other.sides) == (request.encoders, request.sides)
+            other.name
+            for other in batch.setting.metrics
+            if isinstance(other, Mover)
+            and (other.encoders, other.sides) == (self.encoders, self.sides)
         )
         of = batch.pairs[side]
         values, is_too_large = batch.once(
@@ -146,7 +146,7 @@ class Mover(Metric):
         is_same = batch.only_the_same_to(alias, of, values >= np.exp(-SAME_ATOL))
         scores = of.joined(np.where(is_same, np.nan, values))
         scores = batch.without_doubtful(scores, side, "too_long", is_too_large)
-        return {request.name: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
+        return {self.written: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
 
 
 MOVERS = tuple(

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from rouge_score.tokenize import tokenize
 
-from sms.metric import EITHER, Batch, Metric, MetricRequest, Setting
+from sms.metric import EITHER, Batch, Metric, Setting
 from sms.overlap_kernels import (
     BLOCK,
     count_shared,
@@ -180,21 +180,21 @@ class Rouge(Metric):
     by_sentence: bool = False
     """Whether `compare` is given tokens by sentence, and sentences by text."""
 
-    def signature_parts(self, request: MetricRequest, setting: Setting) -> Sequence[str]:
+    def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the tokens."""
         if setting.rules.language != "en":
             return ["count:words|stem:no"]
         return [f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"]
 
-    def prepare(self, request: MetricRequest, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> None:
         """Cut the sentences into tokens."""
         _tokens(batch)
 
-    def score(self, request: MetricRequest, batch: Batch) -> Mapping[str, np.ndarray]:
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Score every row; of several references the one with the highest F counts."""
-        (side,) = request.sides
+        (side,) = self.sides
         shares = batch.once((Rouge, self.name, side), lambda: self._shares(side, batch))
-        return {column: shares[column.partition(":")[0][-1]] for column in request.columns}
+        return {column: shares[column.partition(":")[0][-1]] for column in self.columns}
 
     def _shares(self, side: str, batch: Batch) -> dict[str, np.ndarray]:
         of, (by_sentence, text_sentences) = batch.pairs[side], _tokens(batch)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sms.config import ScoringConfig
-    from sms.metric import MetricRequest
+    from sms.metric import Metric
 
 # What takes a moment to import is imported when a reward is made.
 
@@ -130,10 +130,10 @@ class Reward:
                 precision=precision,
                 models=models or {},
             )
-            columns = [_only_column(request.columns) for request in config.requests]
-            bounds = bounds or _bounds_of_sum(config.requests, self.weights)
+            columns = [_only_column(own.columns) for own in config.asked]
+            bounds = bounds or _bounds_of_sum(config.asked, self.weights)
             if list(self.weights.values()) == [1.0]:
-                self.higher_is = config.requests[0].metric.higher_is.partition(",")[0]
+                self.higher_is = config.asked[0].higher_is.partition(",")[0]
             from sms.scoring import SummaryScorer
 
             self._load = partial(SummaryScorer, config, threads, device=device)
@@ -366,7 +366,7 @@ def _config_of(
     named = several(encoder)
     encoders = {f"encoder{k}": spec for k, spec in enumerate(named, 1)}
     config = ScoringConfig(metrics=tuple(weights), encoders=encoders, **options)
-    if len(named) > 1 and not any(request.is_average for request in config.requests):
+    if len(named) > 1 and not any(own.is_average for own in config.asked):
         raise ValueError(
             f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "
             "several"
@@ -374,14 +374,12 @@ def _config_of(
     return config
 
 
-def _bounds_of_sum(
-    requests: Sequence[MetricRequest], weights: Mapping[str, float]
-) -> tuple[float, float]:
+def _bounds_of_sum(metrics: Sequence[Metric], weights: Mapping[str, float]) -> tuple[float, float]:
     """Return the lowest and highest value that a sum can have."""
     ends = []
-    for request in requests:
-        lowest, highest = request.metric.bounds_of(request) or (-math.inf, math.inf)
-        weight = weights[request.name]
+    for metric in metrics:
+        lowest, highest = metric.find_bounds() or (-math.inf, math.inf)
+        weight = weights[metric.written]
         ends.append(sorted((weight * lowest, weight * highest)))
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 

@@ -91,8 +91,8 @@ class SentenceMover:
             sentences=sentences,
         )
         self._scorer = SummaryScorer(config)
-        self._column = config.requests[0].name
-        (self._side,) = config.requests[0].sides
+        self._column = config.asked[0].written
+        (self._side,) = config.asked[0].sides
 
     @property
     def signature(self) -> str:

@@ -22,7 +22,7 @@ from sms.cutting import ReadBatch, TextReader, composed_rows
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
-from sms.metric import Batch, BatchTexts, MetricRequest, Model, Setting
+from sms.metric import Batch, BatchTexts, Metric, Model, Setting
 from sms.ragged import Ragged
 from sms.sentences import joined
 from sms.text import Segmenter
@@ -85,12 +85,10 @@ class SummaryScorer:
             alias for alias in self.encoders if parse_spec(config.encoders[alias]).kind.is_static
         )
         self._check_language([alias for alias in self.encoders if alias not in static])
-        self._models = self._load_models(runtime)
         self._setting = Setting(
-            requests=config.all_requests,
+            metrics=tuple(_opened(config.computed, runtime)),
             encoders=self.encoders,
             static=static,
-            models=self._models,
             rules=config.rules,
             preset=config.preset,
             multi_reference=config.multi_reference,
@@ -120,8 +118,8 @@ class SummaryScorer:
     def signatures(self) -> dict[str, str]:
         """A text for each column that identifies its numbers."""
         by_column: dict[str, str] = {}
-        for request in self._setting.requests:
-            by_column = request.metric.signatures(request, self._setting) | by_column
+        for metric in self.metrics:
+            by_column = metric.signatures(self._setting) | by_column
         return {column: by_column[column] for column in self.score_fields}
 
     def counters(self) -> dict[str, int]:
@@ -135,22 +133,14 @@ class SummaryScorer:
         }
 
     @property
-    def _loaded(self) -> dict[str, Encoder | Model]:
-        return {**self.encoders, **self._models}
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics with their models, and what comes along with them."""
+        return self._setting.metrics
 
-    def _load_models(self, runtime: EncoderRuntime) -> dict[str, Model]:
-        """Load the models of metrics; requests with equal paths and settings share one."""
-        loaded: dict[str, Model] = {}
-        shared: dict[tuple[str, ...], Model | None] = {}
-        for request in self.config.requests:
-            path = self.config.model_paths.get(request.name, "")
-            key = (request.metric.name, path, repr(sorted(request.options.items())))
-            if key not in shared:
-                shared[key] = request.metric.load(request, path, runtime)
-            if (model := shared[key]) is not None:
-                request.metric.check_model(request, model)
-                loaded[request.name] = model
-        return loaded
+    @property
+    def _loaded(self) -> dict[str, Encoder | Model]:
+        models = {own.written: own.model for own in self.metrics if own.model is not None}
+        return {**self.encoders, **models}
 
     def _check_language(self, learned: Sequence[str]) -> None:
         """Refuse encoders that do not know most words of the language.
@@ -211,8 +201,8 @@ class SummaryScorer:
             encoded=encoded,
             cannot_be_split=cannot_be_split,
         )
-        for request in self._setting.requests:
-            request.metric.prepare(request, batch)
+        for metric in self.metrics:
+            metric.prepare(batch)
         return batch
 
     def compare(self, batch: Batch) -> pa.Table:
@@ -222,8 +212,8 @@ class SummaryScorer:
         null where every score is defined and no text was cut.
         """
         scores: dict[str, np.ndarray] = {}
-        for request in self._setting.requests:
-            scores |= request.metric.score(request, batch)
+        for metric in self.metrics:
+            scores |= metric.score(batch)
         _leave_out_unsplit(batch, scores)
         for name, values in scores.items():
             # A metric of one's own may divide by 0: no number one could average or rank.
@@ -236,18 +226,28 @@ class SummaryScorer:
         return pa.table(columns | {"status": status})
 
 
+def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metric]:
+    """Give metrics their models; those of equal paths and settings share one."""
+    shared: dict[tuple[str, str | None, str], Model | None] = {}
+    for metric in metrics:
+        key = (metric.name, metric.path, repr(metric.settings))
+        if key not in shared:
+            shared[key] = metric.open(runtime)
+        yield metric.with_model(shared[key])
+
+
 def _leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
     """Give no score where a text that is read cannot be split: of several, it might be the best."""
     if not np.any([batch.texts.cannot_be_split, *batch.cannot_be_split.values()]):
         return
-    for request in _readers(batch):
+    for metric in _readers(batch):
         failed = batch.texts.cannot_be_split
-        for alias in request.encoders:
+        for alias in metric.encoders:
             failed = failed | batch.cannot_be_split[alias]
         in_row = failed[batch.candidate]
-        for side in request.sides:
+        for side in metric.sides:
             in_row = in_row | batch.pairs[side].any(failed[batch.pairs[side].other])
-        for column in request.columns:
+        for column in metric.columns:
             scores[column] = np.where(in_row, np.nan, scores[column])
 
 
@@ -265,14 +265,14 @@ def _statuses(batch: Batch, scores: Mapping[str, np.ndarray]) -> pa.Array:
     return pa.array(status, pa.string())
 
 
-def _readers(batch: Batch) -> list[MetricRequest]:
-    """Return the requests for metrics that do not explain themselves."""
-    return [request for request in batch.setting.requests if request.metric.reads_texts]
+def _readers(batch: Batch) -> list[Metric]:
+    """Return the metrics that do not explain themselves."""
+    return [metric for metric in batch.setting.metrics if metric.reads_texts]
 
 
 def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[int, list[str]]:
     """Return by row why it has a null score."""
-    undefined = {c: np.isnan(scores[c]) for request in _readers(batch) for c in request.columns}
+    undefined = {c: np.isnan(scores[c]) for metric in _readers(batch) for c in metric.columns}
     by_row: dict[int, list[str]] = {}
     if not any(flags.any() for flags in undefined.values()):
         return by_row
@@ -297,7 +297,7 @@ def _cut_texts(batch: Batch) -> Iterator[tuple[str, np.ndarray]]:
         if not (is_cut := batch.is_cut(alias)).any():
             continue
         yield f"candidate:cut@{alias}", is_cut[batch.candidate]
-        read = {s for r in batch.setting.requests if alias in r.encoders for s in r.sides}
+        read = {s for own in batch.setting.metrics if alias in own.encoders for s in own.sides}
         for side, of in batch.pairs.items():
             if side in read:
                 yield f"{side.removesuffix('s')}:cut@{alias}", of.any(is_cut[of.other])
@@ -316,8 +316,8 @@ def _text_reasons(batch: Batch) -> list[tuple[str, ...]]:
         unread[f"no_known_words@{alias}"] = (of_texts.lengths > 0) & (n_known == 0)
     for alias, failed in batch.cannot_be_split.items():
         unread[f"{CANNOT_BE_SPLIT}@{alias}"] = failed
-    for request in _readers(batch):
-        unread |= request.metric.text_reasons(batch)
+    for metric in _readers(batch):
+        unread |= metric.text_reasons(batch)
     reasons: list[tuple[str, ...]] = []
     for text in range(len(n_sentences)):
         if batch.is_null[text]:

@@ -22,7 +22,7 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.metric import Batch, Evidence, MetricRequest, ScorePart, TokenScore
+from sms.metric import Batch, Evidence, ScorePart, TokenScore
 from sms.movers import Mover
 from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
@@ -185,11 +185,11 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         for row in rows.to_pylist()
     ]
     sides = tuple(side for side, name in LIST_COLUMN.items() if name in names)
-    request = next((r for r in scorer.config.requests if column in r.columns), None)
+    metric = next((own for own in scorer.metrics if column in own.columns), None)
     about = {
         "metric": column,
         "signature": scorer.signatures[column],
-        "higher_is": "known" if request is None else request.metric.higher_is,
+        "higher_is": "known" if metric is None else metric.higher_is,
     }
     each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
     # the status of a row with a score may be about something else
@@ -198,14 +198,14 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         for score, status in each
     ]
     details: Mapping[str, Sequence[Any]] = {}
-    if request is not None:
-        sides = () if request.against is None else (request.against,)
-        if isinstance(request.metric, Mover):
-            return list(_by_plans(scorer, prepared, request, listed, known))
-        details = request.metric.details(request, prepared, column)
+    if metric is not None:
+        sides = () if metric.against is None else (metric.against,)
+        if isinstance(metric, Mover):
+            return list(_by_plans(scorer, prepared, metric, listed, known))
+        details = metric.details(prepared, column)
         if "tokens" in details:
             sides = ()  # what a source adds would take a pass for each sentence
-    if request is None or request.metric.reads_texts:
+    if metric is None or metric.reads_texts:
         listed = [_as_read(row, scorer.config) for row in listed]
     explained = list(_by_omission(scorer, column, sides, listed, known))
     for name, of_rows in details.items():
@@ -228,7 +228,7 @@ def _as_read(row: dict[str, Any], config: ScoringConfig) -> dict[str, Any]:
 def _by_plans(
     scorer: SummaryScorer,
     batch: Batch,
-    request: MetricRequest,
+    metric: Mover,
     rows: Sequence[_Row],
     known: Sequence[Mapping[str, Any]],
 ) -> Iterator[Explanation]:
@@ -236,8 +236,8 @@ def _by_plans(
 
     `known` is what an explanation has in any case: metric, signature, score, status.
     """
-    finder = PlanFinder(scorer, batch, request)
-    is_best = request.against == REFERENCE and scorer.config.multi_reference == "best"
+    finder = PlanFinder(scorer, batch, metric)
+    is_best = metric.against == REFERENCE and scorer.config.multi_reference == "best"
     for number, (row, own) in enumerate(zip(rows, known, strict=True)):
         score = own["score"]
         candidate, *others = finder.placed_texts(number, row)

@@ -29,8 +29,8 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.metric import Batch, MetricRequest
-from sms.movers import PROBLEMS, text_clouds
+from sms.metric import Batch
+from sms.movers import PROBLEMS, Mover, text_clouds
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
 from sms.transport import MAX_CELLS, mover_plan
@@ -44,12 +44,12 @@ _Vector = tuple[str, int]
 class PlanFinder:
     """Solves pairs of a prepared batch once more, for a mover's similarity, keeping the plans."""
 
-    def __init__(self, scorer: SummaryScorer, batch: Batch, request: MetricRequest) -> None:
-        (alias,) = request.encoders
+    def __init__(self, scorer: SummaryScorer, batch: Batch, metric: Mover) -> None:
+        (alias,) = metric.encoders
         encoder = scorer.encoders[alias]
         self._batch, self._rules = batch, scorer.config.rules
-        self._side = request.against or REFERENCE
-        self._problem = PROBLEMS[request.metric.name]
+        self._side = metric.against or REFERENCE
+        self._problem = PROBLEMS[metric.name]
         self._has_words = encoder.has_words
         self._is_known = encoder.known_words(batch.texts)
         self._encoded, self._text_sentences = batch.encoded[alias]

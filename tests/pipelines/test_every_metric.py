@@ -84,9 +84,9 @@ def test_no_score_leaves_its_bounds(scorer):
     # equal texts, the same words in other texts, and any two
     others = [texts[k] if k < 15 else texts[k] * 2 if k < 25 else texts[-k] for k in range(40)]
     table = scorer.score(to_rows(texts, [[own, texts[0]] for own in others], others))
-    for request in scorer.config.requests:
-        lowest, highest = request.metric.bounds_of(request) or (-np.inf, np.inf)
-        for column in request.columns:
+    for metric in scorer.config.asked:
+        lowest, highest = metric.find_bounds() or (-np.inf, np.inf)
+        for column in metric.columns:
             scores = table[column].drop_null().to_numpy()
             assert scores.size > 20, column
             assert lowest <= scores.min(), column

@@ -140,10 +140,10 @@ NAMES = cases("metrics")
 @pytest.mark.parametrize("name", NAMES["read"])
 def test_name_is_read(name):
     metric, encoder, against, columns = NAMES["read"][name]
-    request = parse_metric(name, ENCODERS)
-    assert request.metric is METRICS[metric]
-    assert (request.encoder or "", request.against or "") == (encoder, against)
-    assert list(request.columns) == columns
+    asked = parse_metric(name, ENCODERS)
+    assert (asked.name, asked.written) == (metric, name)
+    assert (asked.encoder or "", asked.against or "") == (encoder, against)
+    assert list(asked.columns) == columns
 
 
 @pytest.mark.parametrize("name", NAMES["refused"])
