@@ -126,7 +126,7 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
         scored = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
         parts.append(Judged.of(block, n_pairs, scored.scores, scored.is_cut))
         n_pairs += len(block)
-        reasons.update(chain.from_iterable(scored.reasons.values()))
+        reasons.update(":".join(own) for own in chain.from_iterable(scored.reasons.values()))
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
     names = [one.name for one in fields(Judged)]

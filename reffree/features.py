@@ -22,6 +22,7 @@ from reffree.matching import FIRST_SHARES, components, fit_shares
 from reffree.word_features import TextPairs, features_of_words, worst_sentences
 from sms.config import ScoringConfig
 from sms.detokenize import detokenized
+from sms.reasons import CUT
 from sms.scoring import SummaryScorer, to_rows
 from sms.sentences import whole
 from sms.text import Segmenter, composed
@@ -29,8 +30,7 @@ from sms.text import Segmenter, composed
 _DATA = Path(__file__).with_name("data")
 TABLES = tomllib.loads((_DATA / "features.toml").read_text("utf-8"))
 WORD_FEATURES: dict[str, str] = TABLES["meanings"]  # features of words, and what they mean
-UNDEFINED = ("features:undefined",)  # why a pair has no score where no text is to blame
-CUT = "cut@"  # how a column begins that says which rows were read in part
+UNDEFINED = (("features", "undefined"),)  # why a pair has no score where no text is to blame
 
 _PAIRS_AT_ONCE = 512
 
@@ -98,8 +98,8 @@ class FeatureValues:
     cut: np.ndarray
     """Whether a model has read only a part of the candidate, and of the source; bool, shape
     (n_pairs, 2)."""
-    reasons: dict[int, tuple[str, ...]]
-    """By row, in the words of a status, why a metric has no value."""
+    reasons: dict[int, tuple[tuple[str, str], ...]]
+    """By row, which text is to blame and why, where a metric has no value."""
 
 
 class PairFeatures:
@@ -137,7 +137,7 @@ class PairFeatures:
         """Compute the features of pairs."""
         values = np.full((len(sources), len(self.config.names)), np.nan)
         cut = np.zeros((len(sources), 2), dtype=bool)
-        reasons: dict[int, tuple[str, ...]] = {}
+        reasons: dict[int, tuple[tuple[str, str], ...]] = {}
         for start in range(0, len(sources), _PAIRS_AT_ONCE):
             rows = slice(start, start + _PAIRS_AT_ONCE)
             pairs = self._pairs(sources[rows], candidates[rows])
@@ -193,14 +193,16 @@ class MetricFeatures:
 
     def read(self, sources: Sequence[str], candidates: Sequence[str]) -> FeatureValues:
         """Compute the columns of pairs."""
-        table = self._scorer.score(to_rows(candidates, sources=sources))
-        values = np.column_stack([table[name].to_numpy() for name in self.meanings])
-        status = table["status"].to_pylist()
-        cut = [
-            [f"{side}:{CUT}" in (why or "") for side in ("candidate", "source")] for why in status
-        ]
+        batch = self._scorer.prepare(to_rows(candidates, sources=sources))
+        scores, told = self._scorer.scored(batch)
+        values = np.column_stack([scores[name] for name in self.meanings])
+        cut = np.zeros((len(sources), 2), dtype=bool)
+        for place, side in enumerate(("candidate", "source")):
+            for own in told:
+                if (own.side, own.why) == (side, CUT):
+                    cut[:, place] |= own.rows
         reasons = {}
         for row in np.flatnonzero(np.isnan(values).any(axis=1)).tolist():
-            whys = [why.partition("@")[0] for why in (status[row] or "").split("; ") if why]
-            reasons[row] = tuple(why for why in whys if not why.endswith(":cut")) or UNDEFINED
-        return FeatureValues(values, np.array(cut, dtype=bool).reshape(-1, 2), reasons)
+            whys = [(own.side, own.why) for own in told if own.why != CUT and own.rows[row]]
+            reasons[row] = tuple(whys) or UNDEFINED
+        return FeatureValues(values, cut, reasons)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reffree.candidate_pairs import ByRow, CandidatePairs, PairsMetric
 from reffree.naming import find_scorer, split_head
+from reffree.whole_texts import ByRow, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, MetricName, ScorePart, Setting
+from sms.metric import Batch, MetricName, NumberedTexts, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.signature import TEXT_FORM, cut_part
 from sms.urls import is_url
@@ -48,14 +48,14 @@ class LearnedModel:
         """Return how many candidates were read in part, or had a source that was."""
         return {"cut": self.n_cut}
 
-    def score(self, pairs: CandidatePairs, name: str) -> RowScores:
+    def score(self, texts: NumberedTexts, name: str) -> RowScores:
         """Score rows, a column for each head."""
-        scored = self.scorer.score_rows(pairs, name)
-        self.n_cut += int(scored.is_cut.sum())
+        scored = self.scorer.score_rows(texts, name)
+        self.n_cut += int(np.nansum(scored.is_cut))
         return scored
 
 
-class LearnedMetric(PairsMetric):
+class LearnedMetric(WholeTextMetric):
     """The scores of learned scorers, each in its folder."""
 
     @property
@@ -131,20 +131,19 @@ class LearnedMetric(PairsMetric):
         folder, head = split_head(self.asked.at or "")
         scored = batch.once(
             (LearnedMetric, self.path),
-            lambda: model.score(CandidatePairs.of(self, batch), folder),
+            lambda: model.score(batch, folder),
         )
         (cut,) = self.companion_columns
-        is_cut = np.where(scored.is_read, scored.is_cut, np.nan)
-        columns = {self.written: model.scorer.chosen(scored.scores, head), cut: is_cut}
-        return ByRow(columns, scored.reasons, scored.read_in_part)
+        columns = {self.written: model.scorer.chosen(scored.scores, head), cut: scored.is_cut}
+        return ByRow(columns, scored.reasons)
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[ScorePart, ...]]]:
         """Say of every row that has a score what each feature adds to it."""
         if (linear := self.model.scorer.linear) is None:
             return {}
-        pairs = CandidatePairs.of(self, batch)
+        pairs = ReadPairs.among(batch, SOURCE)
         by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
-        for (row, candidate), sources in pairs.by_row().items():
+        for row, (candidate, sources) in pairs.by_row().items():
             by_row[row] = _parts_of(linear, sources, candidate, self.head)
         return {"parts": by_row}
 

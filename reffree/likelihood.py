@@ -42,7 +42,7 @@ class TokenScores:
     cut: np.ndarray
     """Whether the text, and the context, was too long and only its beginning was read; bool, shape
     (n_texts, 2)."""
-    reasons: Mapping[int, str]  # by row, why it has no tokens: `context:WHY` or `text:WHY`
+    reasons: Mapping[int, tuple[str, str]]  # by row, `context` or `text` and why it has no tokens
 
     @property
     def is_cut(self) -> np.ndarray:
@@ -119,7 +119,7 @@ class LanguageModel:
             prefix, read = before[context], own[text]
             if prefix is None or read is None:
                 side = "text" if read is None else "context"
-                reasons[row] = f"{side}:{CANNOT_BE_SPLIT}"
+                reasons[row] = (side, CANNOT_BE_SPLIT)
                 continue
             short_prefix, short = self._cut(prefix, read)
             cut[row] = short is not read, short_prefix is not prefix

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.likelihood_settings import LikelihoodSettings
+from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricName, Setting, TokenScore
 from sms.metrics import METRICS
@@ -41,7 +41,7 @@ PARTS = ("_p", "_r", "_f")
 """Of the columns against a reference."""
 
 
-class Likelihood(PairsMetric):
+class Likelihood(WholeTextMetric):
     """Log-probabilities of texts under pretrained models."""
 
     @property
@@ -97,7 +97,7 @@ class Likelihood(PairsMetric):
         prompt = settings.signature(self.model.prompt)
         return (f"of:{self.direction}{lead}", self.model.signature, prompt)
 
-    def judge(self, batch: Batch, pairs: CandidatePairs) -> Judged:
+    def judge(self, batch: Batch, pairs: ReadPairs) -> Judged:
         """Score every pair."""
         by_part, reasons = {}, []
         is_cut = {side: np.zeros(pairs.rows.size, dtype=bool) for side in ("candidate", pairs.side)}
@@ -105,8 +105,7 @@ class Likelihood(PairsMetric):
             by_part[part], tokens = self._scored(batch, asked)
             for side, cut in zip((asked.side, asked.side_before), tokens.cut.T, strict=True):
                 is_cut[side] |= cut
-            for pair, reason in tokens.reasons.items():
-                where, _, why = reason.partition(":")
+            for pair, (where, why) in tokens.reasons.items():
                 reasons.append((pair, asked.side if where == "text" else asked.side_before, why))
         if len(by_part) > 1:
             by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
@@ -115,7 +114,7 @@ class Likelihood(PairsMetric):
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[TokenScore, ...]]]:
         """Return by row the tokens of the text with the highest score; the model remembers them."""
-        pairs = CandidatePairs.of(self, batch)
+        pairs = ReadPairs.among(batch, self.against or "")
         part = _part_of(column)
         asked = self._followers(batch, pairs)["_p" if part == "_f" else part]
         scores, tokens = self._scored(batch, asked)
@@ -129,7 +128,7 @@ class Likelihood(PairsMetric):
                 )
         return {"tokens": by_row}
 
-    def _followers(self, batch: Batch, pairs: CandidatePairs) -> dict[str, _Follower]:
+    def _followers(self, batch: Batch, pairs: ReadPairs) -> dict[str, _Follower]:
         """Return what is asked of the pairs, by part of the score."""
         others = pairs.others
         if self.direction == "recall":

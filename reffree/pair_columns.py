@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reffree.candidate_pairs import CandidatePairs, Judged, PairsMetric
 from reffree.pair.settings import settings_of
+from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import EITHER, Batch, Evidence, MetricName, Setting
 from sms.metrics import METRICS
@@ -26,7 +26,7 @@ PREFIX = f"{NAME}@"
 NONE = "none"
 
 
-class PairMetric(PairsMetric):
+class PairMetric(WholeTextMetric):
     """The scores of pair models, each under its alias."""
 
     def ask(
@@ -62,14 +62,12 @@ class PairMetric(PairsMetric):
         """Name the model and its settings."""
         return (self.model.signature,)
 
-    def judge(self, batch: Batch, pairs: CandidatePairs) -> Judged:
+    def judge(self, batch: Batch, pairs: ReadPairs) -> Judged:
         """Score every pair."""
         answers = self.model.score(pairs.others, pairs.candidates, batch.setting.rules)
         sides = {"summary": "candidate", "document": pairs.side}
         reasons = [
-            (pair, sides[side], why)
-            for pair, told in answers.reasons.items()
-            for side, _, why in (each.partition(":") for each in told)
+            (pair, sides[side], why) for pair, told in answers.reasons.items() for side, why in told
         ]
         is_cut = {"candidate": answers.cut[:, 0]}
         if pairs.side:
@@ -78,10 +76,12 @@ class PairMetric(PairsMetric):
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[Evidence, ...]]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
-        pairs = CandidatePairs.of(self, batch)
+        pairs = ReadPairs.among(batch, self.against or "")
         of_pairs = self.model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
-        for row, number, own in zip(pairs.rows.tolist(), pairs.numbers, of_pairs, strict=True):
+        for row, number, own in zip(
+            pairs.rows.tolist(), pairs.numbers.tolist(), of_pairs, strict=True
+        ):
             by_row[row] += tuple(replace(each, other=number) for each in own)
         return {"evidence": by_row}
 

@@ -35,8 +35,8 @@ class Reading:
     arrays: tuple[np.ndarray, ...]  # what the reader's `collate` takes
     length: int  # pairs of about the same length are read together
     cut: tuple[bool, bool]  # whether some of the candidate, and of the source, was left out
-    unseen: tuple[str, ...] = ()
-    """Which texts cannot be read, and why, in the words of a status; such a pair has no score."""
+    unseen: tuple[tuple[str, str], ...] = ()
+    """Which texts cannot be read (the side), and why; such a pair has no score."""
 
 
 class Reader(Protocol):
@@ -212,11 +212,11 @@ class VectorReader:
 
 def _unseen(
     pair: tuple[str, str], own: Sequence[np.ndarray], reason: str, failed: Collection[str]
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, str], ...]:
     """Say of a candidate and a source which has nothing to read: for a reason, or it failed."""
     sides = zip(("candidate", "source"), pair[::-1], own[::-1], strict=True)
     return tuple(
-        f"{side}:{CANNOT_BE_SPLIT if text in failed else reason}"
+        (side, CANNOT_BE_SPLIT if text in failed else reason)
         for side, text, array in sides
         if not len(array)
     )

@@ -16,7 +16,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from reffree.building import Built, rebuild
-from reffree.candidate_pairs import CandidatePairs
 from reffree.features import UNDEFINED, PairFeatures
 from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
@@ -31,11 +30,16 @@ from reffree.scorer_folder import (
     signature_of_linear,
     warn_of_versions,
 )
+from reffree.whole_texts import ReadPairs, why_not_read
+from sms.cutting import numbered_texts
 from sms.encoders.batches import Batches
+from sms.metric import NumberedTexts
 from sms.naming import AnyPath, nearest
+from sms.reasons import CUT, Reason, statuses
 
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
+SOURCE = "source"  # all that they compare with
 COLUMN = "reffree"  # of the one score, where a scorer is used without `assay score`
 
 
@@ -47,8 +51,8 @@ class PairScores:
     cut: np.ndarray
     """Whether the candidate, and what it is judged by, was too long and only its lead was read;
     bool, shape (n, 2)."""
-    reasons: Mapping[int, tuple[str, ...]]
-    """Why a pair that was read has no score, in the words of a status, by row."""
+    reasons: Mapping[int, tuple[tuple[str, str], ...]]
+    """By pair that was read and has no score, which text is to blame and why."""
 
     @property
     def is_cut(self) -> np.ndarray:
@@ -61,15 +65,9 @@ class RowScores:
     """Scores of rows, each against all of its sources."""
 
     scores: np.ndarray  # of each head, NaN where there is none; float64, (n, n_heads)
-    is_read: np.ndarray  # whether there was something to read, bool, (n,)
-    reasons: Mapping[int, list[str]]  # by row, why it has no score
-    read_in_part: Mapping[str, np.ndarray]
-    """By `SIDE:cut@NAME`, of which rows only the lead of that text was read, bool, (n,)."""
-
-    @property
-    def is_cut(self) -> np.ndarray:
-        """Whether some text was cut, bool, (n,)."""
-        return np.any([*self.read_in_part.values()], axis=0)
+    is_cut: np.ndarray
+    """Of which rows some text was cut, 1.0 or 0.0; NaN where there was nothing to read."""
+    reasons: Sequence[Reason]
 
 
 class LearnedScorer:
@@ -110,33 +108,35 @@ class LearnedScorer:
 
     def prepare(self, rows: pa.Table) -> RowScores:
         """Score rows with `candidate` and `sources`."""
-        sources = [own or [] for own in rows["sources"].to_pylist()]
-        candidates = rows["candidate"].to_pylist()
-        return self.score_rows(CandidatePairs.of_texts(candidates, sources, side="source"), COLUMN)
+        return self.score_rows(numbered_texts(rows, ["sources"]), COLUMN)
 
     def compare(self, prepared: RowScores) -> pa.Table:
         """Return the scores of `prepare` as a column, null where undefined, and a status."""
         scores = self.chosen(prepared.scores)
-        said = [prepared.reasons.get(row, []) for row in range(scores.size)]
-        for cut, rows in prepared.read_in_part.items():
-            said = [[*own, cut] if is_cut else own for own, is_cut in zip(said, rows, strict=True)]
-        status = pa.array(["; ".join(own) or None for own in said], pa.string())
+        status = statuses(prepared.reasons, scores.size)
         return pa.table({COLUMN: pa.array(scores, from_pandas=True), "status": status})
 
-    def score_rows(self, pairs: CandidatePairs, name: str) -> RowScores:
+    def score_rows(self, texts: NumberedTexts, name: str) -> RowScores:
         """Score every row that has words, a column for each head; `name` is for statuses."""
+        pairs = ReadPairs.among(texts, SOURCE)
         usable = pairs.by_row()
-        rows = [row for row, _ in usable]
+        rows = list(usable)
         scored = self.score_against_all(
-            list(usable.values()), [candidate for _, candidate in usable]
+            [sources for _, sources in usable.values()],
+            [candidate for candidate, _ in usable.values()],
         )
         scores = np.full((pairs.n_rows, scored.scores.shape[1]), np.nan)
-        is_read, cut = np.zeros(pairs.n_rows, dtype=bool), np.zeros((pairs.n_rows, 2), dtype=bool)
-        scores[rows], is_read[rows], cut[rows] = scored.scores, True, scored.cut
-        why = {rows[k]: [f"{own}@{name}" for own in said] for k, said in scored.reasons.items()}
-        sides = zip(("candidate", pairs.side), cut.T, strict=True)
-        read_in_part = {f"{side}:cut@{name}": own for side, own in sides}
-        return RowScores(scores, is_read, pairs.reasons | why, read_in_part)
+        cut, is_cut = np.zeros((pairs.n_rows, 2), dtype=bool), np.full(pairs.n_rows, np.nan)
+        scores[rows], cut[rows], is_cut[rows] = scored.scores, scored.cut, scored.is_cut
+        reasons = list(why_not_read(texts, SOURCE))
+        failed: dict[tuple[str, str], np.ndarray] = {}
+        for k, said in scored.reasons.items():
+            for own in said:
+                failed.setdefault(own, np.zeros(pairs.n_rows, dtype=bool))[rows[k]] = True
+        reasons += [Reason(*own, flags, name) for own, flags in failed.items()]
+        sides = zip(("candidate", SOURCE), cut.T, strict=True)
+        reasons += [Reason(side, CUT, flags, name) for side, flags in sides]
+        return RowScores(scores, is_cut, reasons)
 
     def counters(self) -> dict[str, int]:
         """Return nothing: it counts nothing."""
@@ -181,7 +181,7 @@ class LearnedScorer:
         sums = np.zeros((n, flat.scores.shape[1]))
         np.add.at(sums, repeated[is_scored], flat.scores[is_scored])
         sums[n_scored == 0] = np.nan
-        reasons: dict[int, tuple[str, ...]] = {}
+        reasons: dict[int, tuple[tuple[str, str], ...]] = {}
         for row, why in ((int(repeated[pair]), why) for pair, why in flat.reasons.items()):
             if not n_scored[row]:
                 reasons.setdefault(row, why)

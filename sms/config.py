@@ -18,7 +18,8 @@ from sms.text import TextRules
 
 PRESETS = ("default", "clark2019")
 MULTI_REFERENCE = ("best", "mean", "first")
-SIDES = ("candidate", "references", "sources")
+CANDIDATE = "candidate"
+SIDES = (CANDIDATE, "references", "sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

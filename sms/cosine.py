@@ -86,7 +86,7 @@ class Cosine(Metric):
         is_near = cosines >= 1.0 - SAME_ATOL**2 / 2.0
         is_same = batch.only_the_same_to(alias, of, is_near)
         scores = of.joined(np.where(is_same, np.nan, cosines))
-        return batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)
+        return batch.without_doubtful(scores, side, "same_to", is_same, of=alias)
 
 
 COSINE = Cosine(

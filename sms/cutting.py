@@ -6,17 +6,17 @@ It needs no model, so a `TextReader` may work in a process of its own, ahead of 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sms.config import SIDES, ScoringConfig
+from sms.config import CANDIDATE, SIDES, ScoringConfig
 from sms.detokenize import detokenized_if_cut
 from sms.encoders import Planner, for_texts
-from sms.metric import BatchTexts
+from sms.metric import BatchTexts, NumberedTexts
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter, composed
 
@@ -31,11 +31,7 @@ class ReadBatch(BatchTexts):
 
     def needed(self, sides: Iterable[str]) -> np.ndarray:
         """Tell which texts are read if candidates are compared with these, bool, (n_texts,)."""
-        needed = np.zeros(len(self.strings), dtype=bool)
-        needed[self.candidate] = True
-        for side in sides:
-            needed[self.sides[side].values] = True
-        return needed
+        return texts_of(self, sides)
 
 
 class TextReader:
@@ -47,11 +43,22 @@ class TextReader:
 
     def read(self, rows: pa.Table) -> ReadBatch:
         """Cut the distinct texts of some rows (`composed_rows`), and plan their encoding."""
-        strings, candidate, sides, is_null = _distinct_texts(rows, self._config)
+        config = self._config
+        numbered = numbered_texts(
+            rows,
+            [side for side in config.input_columns if side != CANDIDATE],
+            multi_reference=config.multi_reference,
+            source_tokens=config.source_tokens,
+        )
+        readers = [metric for metric in config.asked if metric.reads_texts]
+        strings = numbered.strings
+        if len(readers) < len(config.asked):
+            needed = texts_of(numbered, config.text_sides, has_candidates=bool(readers))
+            strings = pc.if_else(pa.array(needed), strings, pa.scalar(None, pa.string()))
         texts = self._segmenter.segment(strings)
-        counts_words = any(metric.counts_words for metric in self._config.asked)
+        counts_words = any(metric.counts_words for metric in config.asked)
         words = self._whole_words(strings, texts) if counts_words else ()
-        read = ReadBatch(strings, texts, candidate, sides, is_null, words, plans={})
+        read = ReadBatch(**vars(numbered), texts=texts, whole_words=words, plans={})
         plans = {
             alias: for_texts(
                 planner.plan, planner.unit, texts, read.needed(self._config.sides_of(alias))
@@ -94,7 +101,7 @@ def composed_rows(rows: pa.Table) -> pa.Table:
     for place, name in enumerate(rows.column_names):
         if name in SIDES and not _are_composed(rows[name]):
             cells = rows[name].to_pylist()
-            if name == "candidate":
+            if name == CANDIDATE:
                 written = pa.array([_composed(text) for text in cells], pa.string())
             else:
                 lists = [None if own is None else [*map(_composed, own)] for own in cells]
@@ -115,35 +122,51 @@ def _are_composed(column: pa.ChunkedArray) -> bool:
     return all(unicodedata.is_normalized("NFC", text) for text in texts.unique().to_pylist())
 
 
-def _distinct_texts(
-    rows: pa.Table, config: ScoringConfig
-) -> tuple[pa.StringArray, np.ndarray, dict[str, Ragged], np.ndarray]:
+def texts_of(
+    numbered: NumberedTexts, sides: Iterable[str], *, has_candidates: bool = True
+) -> np.ndarray:
+    """Tell which texts are candidates, or of some sides; bool, shape (n_texts,)."""
+    needed = np.zeros(len(numbered.strings), dtype=bool)
+    needed[numbered.candidate] = has_candidates
+    for side in sides:
+        needed[numbered.sides[side].values] = True
+    return needed
+
+
+def numbered_texts(
+    rows: pa.Table,
+    sides: Sequence[str],
+    *,
+    multi_reference: str = "best",
+    source_tokens: int | None = None,
+) -> NumberedTexts:
     """Give the distinct texts of a batch numbers, and each row's texts by number."""
-    columns: list[pa.Array] = [rows["candidate"].combine_chunks().cast(pa.string())]
-    offsets = {}
-    for side in config.text_sides:
+    columns: list[pa.Array] = [rows[CANDIDATE].combine_chunks().cast(pa.string())]
+    of_sides = {}
+    for side in sides:
         lists = rows[side].combine_chunks()
         lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        offsets[side] = lengths.astype(np.int64)
+        of_sides[side] = lengths.astype(np.int64)
         values = lists.flatten().cast(pa.string())  # a null list has no values
-        if side == "references" and config.multi_reference == "first":
-            has = offsets[side] > 0
-            starts = np.cumsum(offsets[side]) - offsets[side]
+        if side == "references" and multi_reference == "first":
+            has = of_sides[side] > 0
+            starts = np.cumsum(of_sides[side]) - of_sides[side]
             values = values.take(pa.array(starts[has]))
-            offsets[side] = has.astype(np.int64)
-        if side == "sources" and config.source_tokens is not None:
-            values = first_tokens(values, config.source_tokens)
+            of_sides[side] = has.astype(np.int64)
+        if side == "sources" and source_tokens is not None:
+            values = first_tokens(values, source_tokens)
         columns.append(values)
     encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
     numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    is_null = encoded.dictionary.is_null().to_numpy(zero_copy_only=False)
     n_rows = len(rows)
-    sides, at = {}, n_rows
-    for side, lengths in offsets.items():
+    numbered, at = {}, n_rows
+    for side, lengths in of_sides.items():
         size = int(lengths.sum())
-        sides[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
+        numbered[side] = Ragged.from_lengths(numbers[at : at + size], lengths)
         at += size
-    return encoded.dictionary, numbers[:n_rows], sides, is_null
+    return NumberedTexts(
+        encoded.dictionary, numbers[:n_rows], numbered, is_best=multi_reference == "best"
+    )
 
 
 def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:

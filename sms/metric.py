@@ -22,6 +22,7 @@ from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
 from sms.encoders.registry import EncoderSpec, kinds_with
 from sms.naming import user_path
 from sms.ragged import Pairs, Ragged
+from sms.reasons import Reason
 from sms.sentences import whole
 from sms.signature import TEXT_FORM, cut_part, version
 from sms.text import SegmentedTexts, TextRules, folded
@@ -140,19 +141,58 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class BatchTexts:
-    """The distinct texts of some rows."""
+class NumberedTexts:
+    """The distinct texts of some rows, by number."""
 
     strings: pa.StringArray
     """The distinct texts, some of them null."""
-    texts: SegmentedTexts
-    """The same cut into sentences and words."""
     candidate: np.ndarray
     """Text of every row's candidate, int64, shape (n_rows,)."""
     sides: Mapping[str, Ragged]
     """Texts of every row's references and sources."""
-    is_null: np.ndarray
-    """Texts that were null, bool, shape (n_texts,)."""
+    is_best: bool
+    """Whether the best of several references counts, or else their mean."""
+
+    @cached_property
+    def pairs(self) -> dict[str, Pairs]:
+        """Every candidate with each of its references, and of its sources."""
+        return {
+            side: Pairs.of(self.candidate, texts, is_best=self.is_best and side == "references")
+            for side, texts in self.sides.items()
+        }
+
+    @cached_property
+    def given(self) -> list[str]:
+        """The distinct texts as they were given, empty where there is none."""
+        return [text or "" for text in self.strings.to_pylist()]
+
+    @cached_property
+    def written(self) -> list[str]:
+        """The distinct texts without marks and the ends of given sentences."""
+        return [whole(text) for text in self.given]
+
+    @cached_property
+    def is_written(self) -> np.ndarray:
+        """Which of these have a letter or a digit, bool, shape (n_texts,)."""
+        return np.array([any(map(str.isalnum, text)) for text in self.written], dtype=bool)
+
+    def why_not_written(self) -> dict[str, np.ndarray]:
+        """Say of which texts there is nothing to read, and why; bool, shape (n_texts,) each."""
+        is_null = self.strings.is_null().to_numpy(zero_copy_only=False)
+        is_blank = np.array([not text.strip() for text in self.written], dtype=bool)
+        return {
+            "null": is_null,
+            "empty": is_blank & ~is_null,
+            "no_words": ~(is_blank | self.is_written),
+        }
+
+
+@dataclass(frozen=True)
+class BatchTexts(NumberedTexts):
+    """The distinct texts of some rows, cut into sentences and words."""
+
+    texts: SegmentedTexts
+    """Those that some metric reads so; the others have no sentences."""
     whole_words: tuple[Ragged, ...]
     """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
     whole again. Nothing where no metric counts words."""
@@ -163,35 +203,33 @@ class Batch(BatchTexts):
     """A batch after text handling and encoding, with what its metrics make of it."""
 
     setting: Setting
-    rows: pa.Table
-    """`candidate`, and as needed `references` and `sources`."""
     encoded: Mapping[str, tuple[EncodedSentences, Ragged]]
     """By encoder: its sentences, and the texts in terms of them."""
     cannot_be_split: Mapping[str, np.ndarray]
     """By encoder, the texts that its tokeniser failed on, bool, shape (n_texts,)."""
-    remarks: dict[str, np.ndarray] = field(default_factory=dict)
-    """By reason, `SIDE:WHY`, which rows it leaves without a score, bool, shape (n_rows,)."""
-    explained: dict[int, list[str]] = field(default_factory=dict)
-    """By row, what metrics that read the rows themselves say of it."""
-    read_in_part: dict[str, np.ndarray] = field(default_factory=dict)
-    """By `SIDE:cut@MODEL`, which rows have a text that a metric's own model read only in part,
-    bool, shape (n_rows,)."""
+    unreadable: pa.Array | None
+    """Why rows cannot be read at all, where there are such rows."""
+    reasons: list[Reason] = field(default_factory=list)
+    """What metrics say of rows."""
     _made: dict[Hashable, Any] = field(default_factory=dict)
-
-    @cached_property
-    def pairs(self) -> dict[str, Pairs]:
-        """Every candidate with each of its references, and of its sources."""
-        best = self.setting.multi_reference == "best"
-        return {
-            side: Pairs.of(self.candidate, texts, is_best=best and side == "references")
-            for side, texts in self.sides.items()
-        }
 
     @cached_property
     def plain(self) -> tuple[list[str], np.ndarray]:
         """The distinct texts in whole, and which of them have words, bool, shape (n_texts,)."""
-        texts = [whole(text or "") for text in self.strings.to_pylist()]
-        return texts, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
+        return self.written, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
+
+    def tell(
+        self,
+        side: str,
+        why: str,
+        rows: np.ndarray,
+        *,
+        of: str = "",
+        columns: tuple[str, ...] = (),
+    ) -> None:
+        """Say why rows have no score, or one of a part of a text; see `Reason`."""
+        if rows.any():
+            self.reasons.append(Reason(side, why, rows, of, columns))
 
     def is_cut(self, alias: str) -> np.ndarray:
         """Tell which texts an encoder read only in part, bool, shape (n_texts,)."""
@@ -258,15 +296,13 @@ class Batch(BatchTexts):
         return Counter(word for own in words for word in self._folded(own[texts.is_kept[own]]))
 
     def without_doubtful(
-        self, scores: np.ndarray, side: str, reason: str, flags: np.ndarray
+        self, scores: np.ndarray, side: str, why: str, flags: np.ndarray, *, of: str = ""
     ) -> np.ndarray:
-        """Blank, and remark, the rows with a flagged pair, which might have been the best one."""
+        """Blank, and tell of, the rows with a flagged pair, which might have been the best one."""
         is_doubtful = self.pairs[side].any(flags)
         if self.pairs[side].is_best:
             is_doubtful &= scores != 1.0  # nothing is better
-        if is_doubtful.any():
-            said = f"{side.removesuffix('s')}:{reason}"
-            self.remarks[said] = self.remarks.get(said, False) | is_doubtful
+        self.tell(side.removesuffix("s"), why, is_doubtful, of=of)
         return np.where(is_doubtful, np.nan, scores)
 
 
@@ -305,7 +341,7 @@ class Metric:
     counts_words: ClassVar[bool] = False
     """Whether it counts words of `Batch.whole_words`."""
     reads_texts: ClassVar[bool] = True
-    """Whether it reads sentences, words and vectors of the batch, or else the rows themselves."""
+    """Whether it reads sentences, words and vectors of the batch, or else its texts as written."""
     averages: ClassVar[bool] = False
     """Whether `@all` is the mean over all encoders."""
 

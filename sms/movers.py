@@ -146,7 +146,7 @@ class Mover(Metric):
         is_same = batch.only_the_same_to(alias, of, values >= np.exp(-SAME_ATOL))
         scores = of.joined(np.where(is_same, np.nan, values))
         scores = batch.without_doubtful(scores, side, "too_long", is_too_large)
-        return {self.written: batch.without_doubtful(scores, side, f"same_to@{alias}", is_same)}
+        return {self.written: batch.without_doubtful(scores, side, "same_to", is_same, of=alias)}
 
 
 MOVERS = tuple(

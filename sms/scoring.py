@@ -24,6 +24,7 @@ from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
 from sms.ragged import Ragged
+from sms.reasons import CUT, Reason, statuses
 from sms.sentences import joined
 from sms.text import Segmenter
 from sms.words import CANNOT_BE_SPLIT
@@ -197,9 +198,11 @@ class SummaryScorer:
         batch = Batch(
             **{field.name: getattr(read, field.name) for field in fields(BatchTexts)},
             setting=self._setting,
-            rows=rows,
             encoded=encoded,
             cannot_be_split=cannot_be_split,
+            unreadable=rows[UNREADABLE].combine_chunks()
+            if UNREADABLE in rows.column_names
+            else None,
         )
         for metric in self.metrics:
             metric.prepare(batch)
@@ -211,6 +214,15 @@ class SummaryScorer:
         Returns one float64 column per name in `score_fields`, null where undefined, and `status`,
         null where every score is defined and no text was cut.
         """
+        scores, reasons = self.scored(batch)
+        status = statuses(reasons, batch.candidate.size)
+        if (why := batch.unreadable) is not None:
+            status = pc.coalesce(pc.binary_join_element_wise(UNREADABLE, why, ": "), status)
+        columns = {name: pa.array(scores[name], from_pandas=True) for name in self.score_fields}
+        return pa.table(columns | {"status": status})
+
+    def scored(self, batch: Batch) -> tuple[dict[str, np.ndarray], list[Reason]]:
+        """Return the scores of a prepared batch, NaN where undefined, and what to say of rows."""
         scores: dict[str, np.ndarray] = {}
         for metric in self.metrics:
             scores |= metric.score(batch)
@@ -218,12 +230,7 @@ class SummaryScorer:
         for name, values in scores.items():
             # A metric of one's own may divide by 0: no number one could average or rank.
             scores[name] = np.where(np.isinf(values), np.nan, values)
-        status = _statuses(batch, scores)
-        if UNREADABLE in batch.rows.column_names:
-            why = batch.rows[UNREADABLE].combine_chunks()
-            status = pc.coalesce(pc.binary_join_element_wise(UNREADABLE, why, ": "), status)
-        columns = {name: pa.array(scores[name], from_pandas=True) for name in self.score_fields}
-        return pa.table(columns | {"status": status})
+        return scores, list(_reasons(batch, scores))
 
 
 def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metric]:
@@ -251,86 +258,87 @@ def _leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
             scores[column] = np.where(in_row, np.nan, scores[column])
 
 
-def _statuses(batch: Batch, scores: Mapping[str, np.ndarray]) -> pa.Array:
-    """Say for every row why a score is null, and which text a model read only in part."""
-    said_of = _null_reasons(batch, scores)
-    for row, said in batch.explained.items():
-        said_of.setdefault(row, []).extend(said)
-    for remark, has_it in _cut_texts(batch):
-        for row in np.flatnonzero(has_it).tolist():
-            said_of.setdefault(row, []).append(remark)
-    status: list[str | None] = [None] * batch.candidate.size
-    for row, said in said_of.items():
-        status[row] = "; ".join(dict.fromkeys(said))
-    return pa.array(status, pa.string())
-
-
 def _readers(batch: Batch) -> list[Metric]:
-    """Return the metrics that do not explain themselves."""
+    """Return the metrics that read sentences, words or vectors."""
     return [metric for metric in batch.setting.metrics if metric.reads_texts]
 
 
-def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[int, list[str]]:
-    """Return by row why it has a null score."""
-    undefined = {c: np.isnan(scores[c]) for metric in _readers(batch) for c in metric.columns}
-    by_row: dict[int, list[str]] = {}
-    if not any(flags.any() for flags in undefined.values()):
-        return by_row
-    rows: list[int] = np.flatnonzero(np.any([*undefined.values()], axis=0)).tolist()
-    reasons = _text_reasons(batch)
-    for row in rows:
-        told_of = [f"candidate:{reason}" for reason in reasons[batch.candidate[row]]]
-        for side, texts in batch.sides.items():
-            name, others = side.removesuffix("s"), [reasons[text] for text in texts[row]]
-            told = ["missing"] if not others else [*others[0]] if all(others) else []
-            told += [r for own in others for r in own if r.startswith(CANNOT_BE_SPLIT)]
-            told_of += [f"{name}:{reason}" for reason in told]
-            remarks = [remark for remark, has_it in batch.remarks.items() if has_it[row]]
-            told_of += [remark for remark in remarks if remark.startswith(f"{name}:")]
-        by_row[row] = told_of or [f"{name}:undefined" for name in undefined if undefined[name][row]]
-    return by_row
+def _reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
+    """Say why rows have no score, and then which of their texts were read in part."""
+    told = [reason for reason in batch.reasons if reason.why != CUT]
+    of_readers = list(_null_reasons(batch, scores))
+    of_readers += [reason for reason in told if not reason.columns]
+    yield from of_readers
+    is_told = np.any([np.zeros(batch.candidate.size), *(own.rows for own in of_readers)], axis=0)
+    for metric in _readers(batch):
+        for column in metric.columns:
+            yield Reason(column, "undefined", np.isnan(scores[column]) & ~is_told)
+    yield from (reason for reason in told if reason.columns)
+    yield from _cut_texts(batch)
+    yield from (reason for reason in batch.reasons if reason.why == CUT)
 
 
-def _cut_texts(batch: Batch) -> Iterator[tuple[str, np.ndarray]]:
-    """Name side and model of texts that were cut, and tell which rows have such a text."""
+def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
+    """Say which texts of rows without a score are to blame."""
+    readers = _readers(batch)
+    nulls = [np.isnan(scores[column]) for metric in readers for column in metric.columns]
+    if not np.any(nulls):
+        return
+    is_null = np.any(nulls, axis=0)
+    of_texts = _text_reasons(batch)
+    is_bad = np.any([flags for *_, flags in of_texts], axis=0)
+    for why, of, flags in of_texts:
+        yield Reason("candidate", why, is_null & flags[batch.candidate], of)
+    for side in dict.fromkeys(side for metric in readers for side in metric.sides):
+        name, pairs, texts = side.removesuffix("s"), batch.pairs[side], batch.sides[side]
+        yield Reason(name, "missing", is_null & (texts.lengths == 0))
+        has_none = is_null & (texts.lengths > 0) & ~pairs.any(~is_bad[pairs.other])
+        for why, of, flags in of_texts:
+            # of several texts the first says why, unless one failed that might be the best
+            first = np.zeros(is_null.size, dtype=bool)
+            first[has_none] = flags[texts.values[texts.offsets[:-1][has_none]]]
+            if why == CANNOT_BE_SPLIT:
+                first |= is_null & pairs.any(flags[pairs.other])
+            yield Reason(name, why, first, of)
+
+
+def _cut_texts(batch: Batch) -> Iterator[Reason]:
+    """Tell which rows have a text that an encoder read in part."""
     for alias in batch.encoded:
         if not (is_cut := batch.is_cut(alias)).any():
             continue
-        yield f"candidate:cut@{alias}", is_cut[batch.candidate]
+        yield Reason("candidate", CUT, is_cut[batch.candidate], alias)
         read = {s for own in batch.setting.metrics if alias in own.encoders for s in own.sides}
         for side, of in batch.pairs.items():
             if side in read:
-                yield f"{side.removesuffix('s')}:cut@{alias}", of.any(is_cut[of.other])
-    yield from batch.read_in_part.items()
+                yield Reason(side.removesuffix("s"), CUT, of.any(is_cut[of.other]), alias)
 
 
-def _text_reasons(batch: Batch) -> list[tuple[str, ...]]:
-    """Return for every text why it cannot be scored, most basic reason first."""
+def _text_reasons(batch: Batch) -> list[tuple[str, str, np.ndarray]]:
+    """Return why texts cannot be scored, of which encoder, and which; the most basic first."""
     texts = batch.texts
     has_words = texts.sentence_words.sums(texts.is_kept[texts.sentence_words.values]) > 0
     n_with_words = texts.text_sentences.sums(has_words[texts.text_sentences.values])
-    n_sentences = texts.text_sentences.lengths
-    unread: dict[str, np.ndarray] = {}
+    basic = {
+        "null": batch.strings.is_null().to_numpy(zero_copy_only=False),
+        CANNOT_BE_SPLIT: texts.cannot_be_split,
+        "empty": texts.text_sentences.lengths == 0,
+        "no_words": n_with_words == 0,
+    }
+    found, is_said = [], np.zeros(len(texts.text_sentences), dtype=bool)
+    for why, flags in basic.items():
+        found.append((why, "", flags & ~is_said))
+        is_said |= flags
+    others = []
     for alias, (encoded, of_texts) in batch.encoded.items():
         n_known = of_texts.sums(encoded.weights[of_texts.values])
-        unread[f"no_known_words@{alias}"] = (of_texts.lengths > 0) & (n_known == 0)
-    for alias, failed in batch.cannot_be_split.items():
-        unread[f"{CANNOT_BE_SPLIT}@{alias}"] = failed
+        others.append(("no_known_words", alias, (of_texts.lengths > 0) & (n_known == 0)))
+    others += [(CANNOT_BE_SPLIT, alias, flags) for alias, flags in batch.cannot_be_split.items()]
+    of_metrics: dict[str, np.ndarray] = {}
     for metric in _readers(batch):
-        unread |= metric.text_reasons(batch)
-    reasons: list[tuple[str, ...]] = []
-    for text in range(len(n_sentences)):
-        if batch.is_null[text]:
-            reasons.append(("null",))
-        elif texts.cannot_be_split[text]:
-            reasons.append((CANNOT_BE_SPLIT,))
-        elif n_sentences[text] == 0:
-            reasons.append(("empty",))
-        elif n_with_words[text] == 0:
-            reasons.append(("no_words",))
-        else:
-            reasons.append(tuple(reason for reason, is_so in unread.items() if is_so[text]))
-    return reasons
+        of_metrics |= metric.text_reasons(batch)
+    others += [(why, "", flags) for why, flags in of_metrics.items()]
+    return found + [(why, of, flags & ~is_said) for why, of, flags in others]
 
 
 def score_texts(

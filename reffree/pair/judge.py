@@ -109,7 +109,7 @@ class PairModel:
         reasons = {}
         for row, own in enumerate(matrices):
             if isinstance(own, str):
-                reasons[row] = (f"{own}:{CANNOT_BE_SPLIT}",)
+                reasons[row] = ((own, CANNOT_BE_SPLIT),)
                 continue
             if self._convolution is not None:
                 scores[row] = self._convolution.score(own.values[:, :, 0])

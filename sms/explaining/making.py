@@ -205,8 +205,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         details = metric.details(prepared, column)
         if "tokens" in details:
             sides = ()  # what a source adds would take a pass for each sentence
-    if metric is None or metric.reads_texts:
-        listed = [_as_read(row, scorer.config) for row in listed]
+    listed = [_as_read(row, scorer.config) for row in listed]
     explained = list(_by_omission(scorer, column, sides, listed, known))
     for name, of_rows in details.items():
         pairs = zip(explained, of_rows, strict=True)

@@ -170,7 +170,8 @@ def test_text_that_the_tokeniser_fails_on_has_a_status(scorer, monkeypatch):
 
     monkeypatch.setattr(readers, "encodings", fail)
     found = learned.score([source, source, "BROKEN"], [candidate, "BROKEN", candidate])
-    assert found.reasons == {1: ("candidate:cannot_be_split",), 2: ("source:cannot_be_split",)}
+    blamed = {1: "candidate", 2: "source"}
+    assert found.reasons == {k: ((side, "cannot_be_split"),) for k, side in blamed.items()}
     assert found.scores.tolist() == pytest.approx([expected[0], nan, nan], abs=1e-6, nan_ok=True)
 
 

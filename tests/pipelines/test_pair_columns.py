@@ -71,7 +71,7 @@ def test_aspects_read_what_they_are_about(unieval):
         other = REFERENCE if aspect == "relevance" else NEWS
         expected = PairModel(str(unieval), tables[aspect]).score([other] * 3, SUMMARIES).scores
         assert table[f"pair@{aspect}"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
-    loaded = {id(model._answerer) for model in scorer._models.values()}
+    loaded = {id(model._answerer) for model in (own.model for own in scorer.metrics)}
     assert len(loaded) == 1, "one model serves all aspects"
     assert ScoringConfig(metrics=["pair@fluency"], models=models).input_columns == ("candidate",)
 

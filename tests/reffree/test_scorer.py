@@ -111,13 +111,13 @@ def test_text_of_which_nothing_is_seen_has_no_score(config):
     found = scorer.score([SOURCES[0], SOURCES[0], unseen], [CANDIDATES[0], unseen, CANDIDATES[0]])
     assert np.isnan(found.scores).tolist() == [False, True, True]
     reason = "no_words" if config.scorer == "bert" else "no_known_words"
-    assert found.reasons == {1: (f"candidate:{reason}",), 2: (f"source:{reason}",)}
+    assert found.reasons == {1: (("candidate", reason),), 2: (("source", reason),)}
     many = [[unseen, SOURCES[0]], [unseen], SOURCES[:2], []]
     several = scorer.score_against_all(many, [CANDIDATES[0]] * 4)  # the mean over those with one
     mean = scorer.score(SOURCES[:2], [CANDIDATES[0]] * 2).scores.mean()
     expected = [found.scores[0], np.nan, mean, np.nan]
     np.testing.assert_allclose(several.scores[:, 0], expected, rtol=0, atol=ATOL)
-    assert several.reasons == {1: (f"source:{reason}",)}
+    assert several.reasons == {1: (("source", reason),)}
 
 
 def test_cut_rows_are_marked_and_unequal_numbers_refused(bert):

@@ -1,0 +1,167 @@
+"""Metrics whose model reads whole texts: every candidate with each text that it is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sms.metric import Batch, Metric, NumberedTexts
+from sms.ragged import Pairs, places_of
+from sms.reasons import CUT, Reason
+from sms.sentences import SENTENCE_END
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadPairs:
+    """The pairs of a batch in both of whose texts there is something to read."""
+
+    of: Pairs
+    """All pairs of the batch."""
+    is_read: np.ndarray
+    """Which of them these are, bool, shape (n_pairs,)."""
+    candidates: list[str]
+    others: list[str]
+    """Empty texts where candidates are judged by themselves."""
+    side: str
+    """Of the others: `reference` or `source`; empty where there are none."""
+
+    @classmethod
+    def among(cls, texts: NumberedTexts, side: str) -> ReadPairs:
+        """Pair the candidates of a batch with the texts of a side, or with nothing."""
+        n_rows, given = texts.candidate.size, texts.given
+        alone = Pairs(texts.candidate, texts.candidate, np.ones(n_rows, np.int64), is_best=False)
+        of = texts.pairs[f"{side}s"] if side else alone
+        is_read = texts.is_written[of.candidate] & texts.is_written[of.other]
+        return cls(
+            of,
+            is_read,
+            [given[text] for text in of.candidate[is_read].tolist()],
+            [given[text] if side else "" for text in of.other[is_read].tolist()],
+            side,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the batch."""
+        return self.of.lengths.size
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row of every pair."""
+        return self.of.rows[self.is_read]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Which of its row's texts the other one of every pair is."""
+        return places_of(self.of.lengths)[self.is_read]
+
+    def by_row(self) -> dict[int, tuple[str, list[str]]]:
+        """Return the candidate and all its other texts of every row that has pairs.
+
+        For what finds sentences itself, so the ends of given ones go.
+        """
+        by_row: dict[int, tuple[str, list[str]]] = {}
+        for row, *texts in zip(self.rows.tolist(), self.candidates, self.others, strict=True):
+            candidate, other = (text.replace(SENTENCE_END, " ") for text in texts)
+            by_row.setdefault(row, (candidate, []))[1].append(other)
+        return by_row
+
+    def joined(self, scores: np.ndarray) -> np.ndarray:
+        """Put the scores of each row's pairs together; a pair that has none might be the best."""
+        failed = self._of_all(np.isnan(scores), missing=False)
+        joined = self.of.joined(self._of_all(scores, missing=np.nan))
+        return np.where(self.of.any(failed), np.nan, joined)
+
+    def any(self, flags: np.ndarray) -> np.ndarray:
+        """Tell which rows have a pair with the flag."""
+        return self.of.any(self._of_all(flags, missing=False))
+
+    @property
+    def has_pair(self) -> np.ndarray:
+        """Which rows have a pair, bool, shape (n_rows,)."""
+        return self.of.any(self.is_read)
+
+    def _of_all(self, values: np.ndarray, *, missing: float) -> np.ndarray:
+        of_all = np.full(self.is_read.size, missing, dtype=values.dtype)
+        of_all[self.is_read] = values
+        return of_all
+
+
+def why_not_read(texts: NumberedTexts, side: str) -> Iterator[Reason]:
+    """Say of which rows there is no pair to read: for the candidate, or else for the other texts.
+
+    Of several others the first says why.
+    """
+    why = texts.why_not_written()
+    for reason, flags in why.items():
+        yield Reason("candidate", reason, flags[texts.candidate])
+    if not side:
+        return
+    others, of = texts.sides[f"{side}s"], texts.pairs[f"{side}s"]
+    has_candidate = texts.is_written[texts.candidate]
+    yield Reason(side, "missing", has_candidate & (others.lengths == 0))
+    has_none = has_candidate & (others.lengths > 0) & ~of.any(texts.is_written[of.other])
+    for reason, flags in why.items():
+        rows = np.zeros(has_none.size, dtype=bool)
+        rows[has_none] = flags[others.values[others.offsets[:-1][has_none]]]
+        yield Reason(side, reason, rows)
+
+
+class Judged(NamedTuple):
+    """What a model says of pairs."""
+
+    scores: Mapping[str, np.ndarray]  # by column, one of every pair
+    is_cut: Mapping[str, np.ndarray]  # by side, pairs of whose text it could not read all
+    reasons: Sequence[tuple[int, str, str]]  # pair, side and why it could not be read
+
+
+class ByRow(NamedTuple):
+    """What a model says of rows."""
+
+    columns: Mapping[str, np.ndarray]
+    reasons: Sequence[Reason]
+
+
+class WholeTextMetric(Metric):
+    """A metric whose model reads every candidate with each text that it is judged by."""
+
+    reads_texts = False
+
+    def judge(self, batch: Batch, pairs: ReadPairs) -> Judged:
+        """Score every pair."""
+        raise NotImplementedError
+
+    def of_rows(self, batch: Batch) -> ByRow:
+        """Score a batch."""
+        pairs = ReadPairs.among(batch, self.against or "")
+        judged = self.judge(batch, pairs)
+        model = self.written.partition("@")[2]
+        reasons = list(why_not_read(batch, pairs.side))
+        failed: dict[tuple[str, str], np.ndarray] = {}
+        for pair, *said in judged.reasons:
+            flags = failed.setdefault((said[0], said[1]), np.zeros(len(pairs.candidates), bool))
+            flags[pair] = True
+        reasons += [Reason(*said, pairs.any(flags), model) for said, flags in failed.items()]
+        reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
+        columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}
+        (cut,) = self.companion_columns
+        is_cut = pairs.any(np.any([*judged.is_cut.values()], axis=0))
+        columns[cut] = np.where(pairs.has_pair, is_cut, np.nan)
+        return ByRow(columns, reasons)
+
+    def prepare(self, batch: Batch) -> None:
+        """Run the model."""
+        self._of_rows_once(batch)
+
+    def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
+        """Return the scores of the rows that have words, and which of them were cut."""
+        found = self._of_rows_once(batch)
+        for own in found.reasons:
+            batch.tell(own.side, own.why, own.rows, of=own.of, columns=self.columns)
+        return found.columns
+
+    def _of_rows_once(self, batch: Batch) -> ByRow:
+        return batch.once((type(self), self.written), lambda: self.of_rows(batch))

@@ -1,0 +1,45 @@
+"""Why rows have no score, or one of a part of a text: values, of which one function makes text.
+
+What a status may say is in the guide, in `files.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+CUT = "cut"
+"""Why a row with a score has a reason: a model has read only the beginning of its text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reason:
+    """A reason, and the rows that have it."""
+
+    side: str
+    """`candidate`, `reference` or `source`; or a column, of which no text is to blame."""
+    why: str
+    rows: np.ndarray
+    """Bool, shape (n_rows,)."""
+    of: str = ""
+    """The encoder or model that cannot read the text, if it is not the text alone."""
+    columns: tuple[str, ...] = ()
+    """Of a metric that reads whole texts, what has no score; others share their reasons."""
+
+    def __str__(self) -> str:
+        return f"{self.side}:{self.why}{f'@{self.of}' if self.of else ''}"
+
+
+def statuses(reasons: Iterable[Reason], n_rows: int) -> pa.Array:
+    """Write the reasons of every row, each once and in order; null where there is none."""
+    said: dict[int, dict[str, None]] = {}
+    for reason in reasons:
+        for row in np.flatnonzero(reason.rows).tolist():
+            said.setdefault(row, {})[str(reason)] = None
+    status: list[str | None] = [None] * n_rows
+    for row, own in said.items():
+        status[row] = "; ".join(own)
+    return pa.array(status, pa.string())
