@@ -35,6 +35,7 @@ N_FILES, N_ROWS = 2, 6
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need POSIX")
 
 
+@pytest.mark.slow
 def test_changes_are_refused_repaired_or_harmless(vectors):
     outcomes = {
         outcome_of(f"{what}, {how}, {number}", what, how, vectors)

@@ -99,6 +99,7 @@ def test_summarisers_summaries_and_scores(reinforce, capsys, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_sum_that_is_held_near_its_start(reinforce, capsys):
     options = ["--no-control", "--drawn", 2, "--decay", "--kl", 0.1]
     status, folder = reinforce("--reward", "rougeL_f - .1*novelty", *options)
@@ -115,6 +116,7 @@ def test_sum_that_is_held_near_its_start(reinforce, capsys):
     assert {"reward[rougeL_f]", "reward[novelty]", "kl"} <= figures - set(likely[-1])
 
 
+@pytest.mark.slow
 def test_interrupted_run_goes_on_to_the_same_weights(reinforce, capsys):
     _, whole = reinforce(out="whole")
 
@@ -131,6 +133,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(reinforce, capsys):
     assert first.equals(second)
 
 
+@pytest.mark.slow
 def test_another_reward_begins_with_an_earlier_run(reinforce, capsys):
     _, first = reinforce(out="first")
     status, second = reinforce("--start", first / "mle", "--reward", "rouge2_f", out="second")
@@ -140,6 +143,7 @@ def test_another_reward_begins_with_an_earlier_run(reinforce, capsys):
     assert not (second / "training" / "mle").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_model_of_transformers(reinforce, tmp_path):
     texts = [row["source"] for row in rows_of(N)]

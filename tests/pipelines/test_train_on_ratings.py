@@ -67,6 +67,7 @@ def test_ratings_train_a_head_for_each_rated_aspect(on_ratings, tmp_path):
     assert "density" in fit["differences"]
 
 
+@pytest.mark.slow
 def test_systems_are_left_out_where_there_are_ten(on_ratings):
     rows, ratings = rated(5)
     ratings = [{**row, "quality": -row["quality"]} for row in ratings]
@@ -109,6 +110,7 @@ def preferences(n=10):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, tmp_path):
     status, printed = on_table(preferences())
     assert status == 0
@@ -162,6 +164,7 @@ def test_rows_that_cannot_be_trained_on_are_refused(on_table, changed, message, 
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_copies_of_an_article_count_as_one_document(on_ratings):
     rows, ratings = rated()
     copies = [

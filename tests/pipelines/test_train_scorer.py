@@ -128,6 +128,7 @@ def test_default_is_a_head_for_each_aspect_also_of_a_table(stories, judged, tmp_
         assert settings_of(other)[part] == settings[part]
 
 
+@pytest.mark.slow
 def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
     rows, ratings = rated()
     dev = ["--dev-corpus", str(written(tmp_path / "corpus.parquet", rows))]
@@ -251,6 +252,7 @@ def test_trained_folder_can_be_loaded_and_judged(train, pairs, judged, capsys):
         assert result["kinds"][kind] == pytest.approx(held_out, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_calibrated_unless_asked_otherwise(train):
     _, plain = train("--no-calibration", out="plain")
     _, folder = train()
@@ -263,6 +265,7 @@ def test_calibrated_unless_asked_otherwise(train):
     assert load_scorer(plain).signature != load_scorer(folder).signature
 
 
+@pytest.mark.slow
 def test_matrix_of_domains(train, pairs, judged, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair,add")
     (tmp_path / "other").mkdir()
@@ -315,6 +318,7 @@ def resumed(train, options, capsys, module, name, is_reached):
     return stopped
 
 
+@pytest.mark.slow
 def test_interrupted_training_goes_on_to_the_same_weights(train, capsys):
     options = ("--checkpoint-steps", 5)
     _, expected = train(*options, out="expected")
@@ -323,6 +327,7 @@ def test_interrupted_training_goes_on_to_the_same_weights(train, capsys):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_sentence_scorers_are_judged_together_as_alone(train, pairs, judged):
     options = ("--scorer", "sentence", "--head", "lstm", "--negatives", "cross-pair")
     folders = [train(*options, "--seed", seed, out=f"of-{seed}")[1] for seed in (0, 1)]

@@ -92,6 +92,7 @@ def test_likelihood_overfits_twenty_pairs_to_nothing():
     assert [text.split()[0] for text in found] == [f"name{i}" for i in range(20, 24)]
 
 
+@pytest.mark.slow
 def test_mixed_stage_raises_the_reward():
     torch.manual_seed(0)
     summariser, reward = make_summariser(hidden=16), CountedReward()

@@ -3,6 +3,7 @@
 import re
 
 import polars as pl
+import pytest
 
 from pipelines.tables.records import TABLES
 
@@ -26,6 +27,7 @@ def numbers(text):
     return re.findall(r"\d[\d.,]*", "\n".join(x for x in text.splitlines() if not other.search(x)))
 
 
+@pytest.mark.slow
 def test_report_over_partial_scores_is_that_over_files_cut_by_hand_and_says_so_once(plain_bench):
     bench = plain_bench
     hole = (pl.col("document_id") == "d2") & (pl.col("system_id") == "s3")
