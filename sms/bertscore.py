@@ -26,7 +26,7 @@ from sms.file_hashes import hash_of_files
 from sms.metric import EITHER, Batch, Metric, MetricName, Setting
 from sms.model_tables import find_model
 from sms.naming import user_path
-from sms.reasons import CUT
+from sms.reasons import CUT, INDISTINGUISHABLE
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -279,10 +279,12 @@ class BertScore(Metric):
         cut_by = f"{NAME}@{named}" if named else NAME
         for read, flags in zip(("candidate", side.removesuffix("s")), is_cut.T, strict=True):
             batch.tell(read, CUT, of.any(flags), of=cut_by)
-        is_same = batch.only_the_same_to(self.written, of, is_near)
+        is_same = batch.indistinguishable(self.written, of, is_near)
         is_same |= _at(numbers, similar.differs_unread, missing=False)
         is_copied = of.any(of.candidate == of.other).astype(np.float64)
-        certain = batch.without_doubtful(is_copied, side, "same_to", is_same, of=named or MINILM)
+        certain = batch.without_doubtful(
+            is_copied, side, INDISTINGUISHABLE, is_same, of=named or MINILM
+        )
         joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
         columns = {name: joined[re.split("[@:]", name)[0][-2:]] for name in self.columns}
         (cut,) = self.companion_columns

@@ -16,6 +16,7 @@ import numpy as np
 from sms.encoders import EncodedSentences
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
 from sms.ragged import Ragged
+from sms.reasons import INDISTINGUISHABLE
 from sms.signature import encoder_part
 
 
@@ -84,9 +85,9 @@ class Cosine(Metric):
         vectors = batch.once((Cosine, alias), lambda: text_vectors(*batch.encoded[alias], pooling))
         cosines = cosine_similarities(*vectors, of.candidate, of.other)
         is_near = cosines >= 1.0 - SAME_ATOL**2 / 2.0
-        is_same = batch.only_the_same_to(alias, of, is_near)
+        is_same = batch.indistinguishable(alias, of, is_near)
         scores = of.joined(np.where(is_same, np.nan, cosines))
-        return batch.without_doubtful(scores, side, "same_to", is_same, of=alias)
+        return batch.without_doubtful(scores, side, INDISTINGUISHABLE, is_same, of=alias)
 
 
 COSINE = Cosine(

@@ -244,7 +244,7 @@ class Batch(BatchTexts):
             self._made[key] = make()
         return cast("_T", self._made[key])
 
-    def only_the_same_to(self, alias: str, of: Pairs, is_near: np.ndarray) -> np.ndarray:
+    def indistinguishable(self, alias: str, of: Pairs, is_near: np.ndarray) -> np.ndarray:
         """Tell which near pairs differ in a word that counts, bool, shape (n_pairs,).
 
         The encoder does not know the words, cannot tell them apart or has not read them, so a score

@@ -100,12 +100,12 @@ class KnownWords(Metric):
 
 def known_words(alias: str, sides: tuple[str, ...]) -> Metric:
     """Return the metric that comes along with those of an encoder of words."""
-    name = f"coverage@{alias}"
+    name = f"known_words@{alias}"
     return KnownWords(
         name=name,
         summary="share of words known",
         higher_is="known",
-        asked=MetricName(name, "coverage", alias),
+        asked=MetricName(name, "known_words", alias),
         sides=sides,
         encoders=(alias,),
     )

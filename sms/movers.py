@@ -10,6 +10,7 @@ from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
 from sms.ragged import Ragged, offsets_of, ranges
+from sms.reasons import INDISTINGUISHABLE
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs, simplex
 from sms.transport.clouds import JOINT, SENTENCES, WORDS
@@ -143,10 +144,12 @@ class Mover(Metric):
                 *batch.encoded[alias], of.candidate, of.other, together, batch.setting.threads
             ),
         )[self.name]
-        is_same = batch.only_the_same_to(alias, of, values >= np.exp(-SAME_ATOL))
+        is_same = batch.indistinguishable(alias, of, values >= np.exp(-SAME_ATOL))
         scores = of.joined(np.where(is_same, np.nan, values))
         scores = batch.without_doubtful(scores, side, "too_long", is_too_large)
-        return {self.written: batch.without_doubtful(scores, side, "same_to", is_same, of=alias)}
+        return {
+            self.written: batch.without_doubtful(scores, side, INDISTINGUISHABLE, is_same, of=alias)
+        }
 
 
 MOVERS = tuple(

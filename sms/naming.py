@@ -16,7 +16,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 OneOrMore: TypeAlias = AnyPath | Iterable[AnyPath]
 """One path or name, or several; `several` reads it."""
 
-ABOUT_ROWS = ("coverage@", "cut@")
+ABOUT_ROWS = ("known_words@", "cut@")
 """Columns with these beginnings say how many words had a vector, or whether a source was cut. They
 count as a metric only where somebody names them."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+INDISTINGUISHABLE = "indistinguishable"
+"""Why texts that differ in a word have no score: the encoder cannot tell them apart."""
 CUT = "cut"
 """Why a row with a score has a reason: a model has read only the beginning of its text."""
 

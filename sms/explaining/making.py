@@ -159,7 +159,7 @@ def column_of(metric: str, columns: Sequence[str]) -> str:
     f_measure = f"{head}_f{colon}{against}"
     if f_measure in columns:
         return f_measure
-    metrics = [name for name in columns if not name.startswith(("cut@", "coverage@"))]
+    metrics = [name for name in columns if not name.startswith(("cut@", "known_words@"))]
     raise ValueError(
         f"`metric` must be one of {', '.join(metrics)}, got {metric!r}; add it to the scores with "
         "`assay score`, or explain the texts without `--scores`"

@@ -53,7 +53,7 @@ def rows_of(table):
 
 
 def scores_in(part):
-    return pq.read_table(part).select([*METRICS, "coverage@minilm", "status"]).to_pylist()
+    return pq.read_table(part).select([*METRICS, "known_words@minilm", "status"]).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_hugging_face_data_set():
     data = datasets.Dataset.from_list(ROWS)
     found = assay.score(data, metrics=METRICS, **COLUMNS)
     assert isinstance(found, datasets.Dataset)
-    assert found.column_names == ["summary", "gold", "n", *METRICS, "coverage@minilm", "status"]
+    assert found.column_names == ["summary", "gold", "n", *METRICS, "known_words@minilm", "status"]
     found = assay.score(data["summary"], reference=data["summary"], metrics="rouge1_f")
     assert [row["rouge1_f"] for row in found] == [1.0, None, 1.0]
     for wrong in (datasets.DatasetDict(test=data), data.to_iterable_dataset()):

@@ -58,7 +58,7 @@ def test_texts_that_differ_in_a_word_never_score_1(name, scorer):
             assert row[metric] != 1.0, (a, b, metric)
             if row[metric] is None:
                 alias = metric.partition("@")[2]
-                reasons = (f"no_known_words@{alias}", f"same_to@{alias}")
+                reasons = (f"no_known_words@{alias}", f"indistinguishable@{alias}")
                 assert any(reason in row["status"] for reason in reasons)
 
 
@@ -68,11 +68,11 @@ def test_default_encoder_does_not_know_these_scripts(name, scorer):
     table = scorer.score(to_rows([*words, "The man."], references=[*words, "The man."]))
     *unknown, known = table.to_pylist()
     for row in unknown:
-        assert row["coverage@minilm"] == 0.0
+        assert row["known_words@minilm"] == 0.0
         assert {row[f"{name}@minilm"] for name in NAMES} == {None}
         for side in ("candidate", "reference"):
             assert f"{side}:no_known_words@minilm" in row["status"]
-    assert (known["sms@minilm"], known["coverage@minilm"]) == (1.0, 1.0)
+    assert (known["sms@minilm"], known["known_words@minilm"]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_default_encoder_does_not_know_these_scripts(name, scorer):
 )
 def test_compatibility_forms_are_known(name, scorer):
     table = scorer.score(to_rows(OTHERS[name].split(), references=["The man."] * 5))
-    assert table["coverage@minilm"].to_pylist() == [1.0] * 5
+    assert table["known_words@minilm"].to_pylist() == [1.0] * 5
     assert table["sms@minilm"].null_count == 0
 
 

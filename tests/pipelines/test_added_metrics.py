@@ -87,7 +87,7 @@ def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first, m
 def test_coverage_is_that_of_all_metrics_of_an_encoder(score, tmp_path):
     metrics = ["wms@tiny", "cosine@tiny:source", "sms@tiny"]
     score(tmp_path / "out", metrics[:1])
-    with pytest.raises(ValueError, match="`coverage@tiny` would now be computed in another"):
+    with pytest.raises(ValueError, match="`known_words@tiny` would now be computed in another"):
         score(tmp_path / "out", metrics[:2])  # of sources, too
     at_once = score(tmp_path / "whole", metrics)
     score(tmp_path / "out", metrics[:2], fresh=True)

@@ -155,7 +155,7 @@ CUT = [
 def test_texts_that_differ_beyond_the_cut_never_score_as_identical(candidate, references, f, cut):
     (row,) = score_texts([candidate], [references], metrics=("bertscore_f",)).to_pylist()
     assert row["bertscore_f"] == (None if f is None else pytest.approx(f, abs=1e-6))
-    assert row["status"] == (cut if f else f"reference:same_to@minilm; {cut}")
+    assert row["status"] == (cut if f else f"reference:indistinguishable@minilm; {cut}")
 
 
 def test_one_of_two_texts_may_end_where_the_other_is_cut():
@@ -182,7 +182,7 @@ def test_texts_that_the_model_cannot_tell_apart_have_a_status(candidate, referen
     (row,) = score_texts([candidate], [references], metrics=("bertscore",)).to_pylist()
     names = ("bertscore_p", "bertscore_r", "bertscore_f", "cut@bertscore")
     assert [row[name] is not None for name in names] == [is_scored] * 4
-    assert row["status"] == (None if is_scored else "reference:same_to@minilm")
+    assert row["status"] == (None if is_scored else "reference:indistinguishable@minilm")
 
 
 def test_neighbours_change_nothing(monkeypatch):

@@ -73,7 +73,7 @@ def test_columns_and_inputs(glove):
     scorer = SummaryScorer(config)
     assert scorer.score_fields == (
         *("sms@glove", "rouge1_p", "rouge1_r", "rouge1_f"),
-        *("rougeL_f:source", "length", "coverage@glove"),
+        *("rougeL_f:source", "length", "known_words@glove"),
     )
     assert scorer.input_columns == ("candidate", "references", "sources")
     assert ScoringConfig(metrics=("length",)).input_columns == ("candidate",)

@@ -263,7 +263,7 @@ def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeyp
         references.values(), SummaryScorer(config).score(rows).to_pylist(), strict=True
     ):
         assert [row[name] for name in metrics] == [1.0 if is_scored else None] * len(metrics)
-        assert row["status"] == (cut if is_scored else f"reference:same_to@use; {cut}")
+        assert row["status"] == (cut if is_scored else f"reference:indistinguishable@use; {cut}")
 
 
 def test_sides_under_different_encoders(glove):
@@ -284,10 +284,10 @@ def test_coverage_by_hand(glove):
     references = ["A hen qwv.", ["Hen", "Cow qwv"], "Cat", "Cat"]
     table = score_texts(candidates, references, metrics=("sms",), encoders=glove)
     # known and kept: cat dog hen of cats cat dog zyx hen qwv; cat dog hen cow of those and qwv
-    assert table["coverage@glove"].to_pylist() == pytest.approx([3 / 6, 4 / 5, 1 / 2, 1.0])
+    assert table["known_words@glove"].to_pylist() == pytest.approx([3 / 6, 4 / 5, 1 / 2, 1.0])
     metrics = ("sms:source", "rougeL")  # of what is read under the encoder
     table = score_texts(["Cat"], ["Zyx"], ["Dog qwv"], metrics=metrics, encoders=glove)
-    assert table["coverage@glove"].to_pylist() == pytest.approx([2 / 3])
+    assert table["known_words@glove"].to_pylist() == pytest.approx([2 / 3])
 
 
 def test_texts_that_differ_in_unknown_words_have_a_status(glove):
@@ -300,7 +300,7 @@ def test_texts_that_differ_in_unknown_words_have_a_status(glove):
         # the doubtful reference might be the best; a copy is, and order and case are no words
         assert found[name].is_valid().to_pylist() == [False, False, True, True], name
         assert values(found, name)[2:].tolist() == pytest.approx([1.0, 1.0])
-    doubt = "reference:same_to@glove"
+    doubt = "reference:indistinguishable@glove"
     assert found["status"].to_pylist() == [doubt, doubt, None, None]
     mean = score_texts(
         ["Cat zyx."], [["Cat qwv.", "Cat zyx."]], metrics=("sms",), encoders=glove,

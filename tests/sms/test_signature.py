@@ -45,7 +45,7 @@ def test_signature_by_hand(glove):
     assert found["length"] == f"length|detok:v1|{rules}"
     assert found["novelty"] == f"novelty|detok:v1|source:mean|first:all|{rules}"
     both = "ref:all|source:all|first:all"
-    assert found["coverage@glove"] == f"coverage@glove|{encoder}|{both}|{rules}"
+    assert found["known_words@glove"] == f"known_words@glove|{encoder}|{both}|{rules}"
 
 
 def test_every_column_has_a_signature_of_its_own_without_a_path(glove):
@@ -61,8 +61,8 @@ AGAINST_REFERENCES = {"sms", "wms", "s+wms", "cosine", "rougeL_p", "rougeL_r", "
 # option, columns whose numbers it changes
 CHANGES = {
     "multi_reference=mean": AGAINST_REFERENCES,
-    "multi_reference=first": AGAINST_REFERENCES | {"coverage@glove"},
-    "source_tokens=100": {"sms:source", "novelty", "coverage@glove"},
+    "multi_reference=first": AGAINST_REFERENCES | {"known_words@glove"},
+    "source_tokens=100": {"sms:source", "novelty", "known_words@glove"},
 }
 
 
@@ -82,7 +82,7 @@ def test_signature_knows_files_of_one_name_by_their_content(tmp_path):
         path.parent.mkdir()
         path.write_text(f"cat {number} 2\ndog 3 4\n")
     first, second = (signatures(f"glove:{path}") for path in paths)
-    for column in ("sms", "cosine", "sms:source", "coverage@glove"):
+    for column in ("sms", "cosine", "sms:source", "known_words@glove"):
         assert first[column] != second[column]
         assert without_content(first[column]) == without_content(second[column])
     assert first["rougeL_f"] == second["rougeL_f"]

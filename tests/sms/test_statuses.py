@@ -140,7 +140,7 @@ def test_only_bad_rows_and_none(glove):
     assert table["rougeL_f"][3].as_py() == 0.5  # stop words are ROUGE's tokens, too
     more = (*METRICS, "rougeLsum_f", "rougeW_f", "density", "novelty", "compression")
     none = score_texts([], [], [], metrics=more, encoders=glove)
-    assert none.column_names == [*more, "coverage@glove", "status"]
+    assert none.column_names == [*more, "known_words@glove", "status"]
     assert none.num_rows == 0
 
 
@@ -213,7 +213,12 @@ def test_candidate_that_cannot_be_split_has_a_status(config):
     ("references", "source", "status", "blank"),
     [
         # it might be the best
-        ([REFERENCES[0], BROKEN], SOURCES[0], "reference", {"rouge1_f", "wms", "coverage@glove"}),
+        (
+            [REFERENCES[0], BROKEN],
+            SOURCES[0],
+            "reference",
+            {"rouge1_f", "wms", "known_words@glove"},
+        ),
         (REFERENCES[0], BROKEN, "source", {"rougeL_f:source", "compression"}),
     ],
 )

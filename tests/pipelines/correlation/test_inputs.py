@@ -108,7 +108,7 @@ def test_metric_of_other_files_is_refused_and_of_the_same_named_by_input(bench):
 @pytest.mark.parametrize(
     ("names", "options", "metrics"),
     [
-        ({"good": "coverage@minilm", "poor": "cut@runs/news"}, [], {"length"}),
+        ({"good": "known_words@minilm", "poor": "cut@runs/news"}, [], {"length"}),
         ({"poor": "cut@runs/news"}, ["--metrics", "cut@runs/news"], {"cut@runs/news"}),
         (
             {"document_id": "doc", "system_id": "model", "good": "score"},
