@@ -22,9 +22,9 @@ from cluster.schema import MissingColumnError, column_called
 from cluster.store import write_whole
 from pipelines import verbs
 from pipelines.score import score_corpus
-from pipelines.settings.form import shown
 from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
+from sms.settings import shown
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import as_far_as, keywords, shown
+from pipelines.settings.form import as_far_as, keywords
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -24,6 +24,7 @@ from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath
+from sms.settings import shown
 
 if TYPE_CHECKING:
     from assay._rows import Rows

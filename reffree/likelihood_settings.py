@@ -7,16 +7,14 @@ al. 2023 (jinlanfu/GPTScore, `opt_score.py`, `flan_score.py` and `score_d2t.py`)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 
-from sms.naming import nearest
+from sms.settings import AtLeast, Settings
 
 CONTEXT, TEXT = "{context}", "{text}"
-VALUES = ("mean", "sum", "worst", "low")
 LOW_SHARE = 0.1  # of the tokens, those below the value `low`
 CAUSAL_PROMPT = f"{CONTEXT}\nTL;DR: {TEXT}"
 ENCODER_PROMPT = f"{CONTEXT}{TEXT}"
@@ -25,51 +23,37 @@ PRESETS = {"bartscore": ENCODER_PROMPT, "gptscore": f"{CONTEXT} In other words ,
 tokens, all that BART reads, and counts the special tokens of the target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LikelihoodSettings:
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodSettings(Settings):
     """How a score is made of log-probabilities: the keys of a table `[models.ALIAS]`."""
 
-    preset: str | None = None  # `bartscore` or `gptscore`: their prompt
+    about = " of a likelihood"
+
+    preset: Literal["bartscore", "gptscore"] | None = None
+    """The prompt of these."""
     prompt: str | None = None
     """What the model reads, with `{context}` and, at its end, `{text}`; of an encoder and decoder
     the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
     the context alone for an encoder."""
-    value: str = "mean"
+    value: Literal["mean", "sum", "worst", "low"] = "mean"
     """Of the tokens' log-probabilities: their mean or sum, the mean of the worst sentence, or the
     one that a tenth of them are below (`low`)."""
     pmi: bool = False
     """Whether those without the context, after an otherwise equal prompt, are taken off."""
-    lead: int = 3  # sentences of the document that `:recall` asks for
+    lead: Annotated[int, AtLeast(1)] = 3
+    """Sentences of the document that `:recall` asks for."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("value", VALUES), ("preset", (None, *PRESETS))):
-            value = getattr(self, name)
-            if value not in choices:
-                listed = ", ".join(choice for choice in choices if choice)
-                raise ValueError(f"`{name}` of a likelihood must be one of {listed}, got {value!r}")
-        if not isinstance(self.pmi, bool):
-            raise ValueError(f"`pmi` of a likelihood must be true or false, got {self.pmi!r}")
-        if not isinstance(self.lead, int) or isinstance(self.lead, bool) or self.lead < 1:
-            raise ValueError(f"`lead` of a likelihood must be 1 sentence or more, got {self.lead}")
+        super().__post_init__()
         if self.preset and self.prompt is not None:
             raise ValueError("a likelihood takes `preset` or `prompt`, got both; leave one out")
         if self.prompt is not None:
-            is_text = isinstance(self.prompt, str)
-            parts = [self.prompt.count(part) for part in (CONTEXT, TEXT)] if is_text else []
+            parts = [self.prompt.count(part) for part in (CONTEXT, TEXT)]
             if parts != [1, 1] or not self.prompt.endswith(TEXT):
                 raise ValueError(
                     f"`prompt` of a likelihood must hold `{CONTEXT}` once and end in `{TEXT}`, got "
                     f"{self.prompt!r}"
                 )
-
-    @classmethod
-    def of(cls, table: Mapping[str, Any]) -> LikelihoodSettings:
-        """Read a table."""
-        for key in table:
-            if key not in cls.__dataclass_fields__:
-                known = nearest(key, cls.__dataclass_fields__)
-                raise ValueError(f"unknown key `{key}` of a likelihood; {known}")
-        return cls(**table)
 
     def prompt_for(self, *, has_encoder: bool) -> str:
         """Return the prompt for a model."""
@@ -92,7 +76,8 @@ class LikelihoodSettings:
         Examples
         --------
         >>> log_p, sentence = np.array([-1.0, -3.0, -0.5]), np.array([0, 0, 1])
-        >>> [LikelihoodSettings(value=value).score(log_p, sentence) for value in VALUES]
+        >>> values = ("mean", "sum", "worst", "low")
+        >>> [LikelihoodSettings(value=value).score(log_p, sentence) for value in values]
         [-1.5, -4.5, -2.0, -2.6]
         """
         if not log_p.size:

@@ -27,6 +27,7 @@ from sms.metric import EITHER, Batch, Metric, MetricName, Setting
 from sms.model_tables import find_model
 from sms.naming import user_path
 from sms.reasons import CUT, INDISTINGUISHABLE
+from sms.settings import Settings
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -35,9 +36,11 @@ KEPT_TOKENS = 65_536
 """Tokens whose vectors are in memory at once, 256 MiB of a model of 1,024 dimensions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BertScoreSettings:
+@dataclass(frozen=True, kw_only=True)
+class BertScoreSettings(Settings):
     """The settings of a table [models.ALIAS] for BERTScore."""
+
+    about = f" of {NAME}"
 
     layer: int | None = None
     """Layer of the vectors, 0 for the embeddings; by default that of the library, or the last."""
@@ -46,19 +49,6 @@ class BertScoreSettings:
     baseline: str | None = None
     """The library's file for this model, `rescale_baseline/LANGUAGE/MODEL.tsv`: scores are
     rescaled so that its mean of unrelated texts is 0."""
-
-    @classmethod
-    def of(cls, table: Mapping[str, Any]) -> BertScoreSettings:
-        """Read a table; raises `ValueError` if a setting is unknown or of the wrong kind."""
-        kinds = {"layer": int, "idf": str, "baseline": str}
-        for name, value in table.items():
-            if name not in kinds:
-                raise ValueError(
-                    f"a model for {NAME} has no setting `{name}`; there are {', '.join(kinds)}"
-                )
-            if not isinstance(value, kinds[name]) or value is True:
-                raise ValueError(f"`{name}` must be of kind {kinds[name].__name__}, got {value!r}")
-        return cls(**table)
 
 
 _models: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()

@@ -23,7 +23,7 @@ SETTINGS = {
     (name, setting.name): setting
     for name, command in app.commands.items()
     for setting in getattr(command, "settings", ())
-    if setting.form in ("one", "list") and setting.kind is str and "encoders" not in setting.words
+    if setting.form in ("one", "list") and setting.kind is str and setting.reader is None
 }
 
 

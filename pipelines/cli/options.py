@@ -24,8 +24,10 @@ import click
 from click.core import ParameterSource
 
 from pipelines.cli.common import sentence_of
-from pipelines.settings.form import Setting, Settings, settings_of
+from pipelines.settings.encoders import encoders_of
+from pipelines.settings.form import Option, options_of
 from sms.naming import nearest
+from sms.settings import Settings
 
 S = TypeVar("S", bound=Settings)
 Run = Callable[..., int | None]
@@ -34,14 +36,14 @@ Run = Callable[..., int | None]
 class SettingsCommand(click.Command):
     """A command that was made by `command`."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[Option, ...]
 
 
 def command(
     settings: type[S], *arguments: str, name: str | None = None
 ) -> Callable[[Run], SettingsCommand]:
     """Make a command of a function that takes the arguments and the settings."""
-    known = settings_of(settings)
+    known = options_of(settings)
     parameters: list[click.Parameter] = [_argument(written) for written in arguments]
     must_be_named = [str(one.name) for one in parameters if str(one.metavar)[0] != "["]
     options = [_option(setting) for setting in known if not setting.words & {"rare", "python"}]
@@ -107,7 +109,7 @@ def _argument(written: str) -> click.Argument:
     )
 
 
-def _option(setting: Setting) -> click.Option:
+def _option(setting: Option) -> click.Option:
     default, text = setting.default, setting.help
     if setting.kind is bool:
         both = f"/--no-{setting.option.removeprefix('--')}" if default is not False else ""
@@ -127,7 +129,7 @@ def _option(setting: Setting) -> click.Option:
     )
 
 
-def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _on_the_line(known: tuple[Option, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Read the texts of the options that were given."""
     source = click.get_current_context().get_parameter_source
     values: dict[str, Any] = {}
@@ -135,7 +137,7 @@ def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[s
         name, value = setting.name, given.get(setting.name, ())
         if name not in given or source(name) is not ParameterSource.COMMANDLINE:
             continue
-        if setting.form == "one" or "encoders" in setting.words:
+        if setting.form == "one" or setting.reader is encoders_of:
             values[name] = setting.read(value) if isinstance(value, str) else value
         elif setting.form == "table":
             values[name] = dict(pair for text in value for pair in setting.read(text).items())
@@ -144,7 +146,7 @@ def _on_the_line(known: tuple[Setting, ...], given: Mapping[str, Any]) -> dict[s
     return values
 
 
-def _in_the_file(path: str, known: tuple[Setting, ...]) -> dict[str, Any]:
+def _in_the_file(path: str, known: tuple[Option, ...]) -> dict[str, Any]:
     """Read a TOML file into the values of fields, checked."""
     from cluster.store import read_whole
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pipelines.settings.form import Settings
 from sms.naming import AnyPath, check_choice
+from sms.settings import Settings
 
 LEVELS = ("system", "summary", "global")
 CORRELATIONS = ("pearson", "spearman", "kendall_b")

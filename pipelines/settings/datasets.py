@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pipelines.settings.form import Settings
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

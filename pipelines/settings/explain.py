@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pipelines.settings.form import Settings
+from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class ExplainSettings(Settings):
     lists the metrics."""
     encoder: Annotated[str | None, "SPEC"] = None
     """Use this encoder; `assay encoders` lists them. Default: minilm."""
-    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
     """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.

@@ -1,21 +1,18 @@
-"""How settings are written, checked and described: once, for the command, its TOML file and Python.
+"""How the settings of a verb are written: on the command line, in its TOML file, in Python.
 
-A verb's settings are a frozen dataclass in a file of this package, such as `ScoreSettings`. The
-text under a field is its help, a sentence that stands alone; a field without a default must be
-given. Its type says what may be given, and how that is written on the command line:
+A verb's settings are a dataclass of `sms.settings` in a file of this package, such as
+`ScoreSettings`. Its types say how a field is written on the command line:
 
     bool                       --fresh; of a default that is not False --control/--no-control
     int, float, str, AnyPath   --limit 5
-    Literal["a", "b"]          --preset a; anything else is answered with the nearest choice
+    Literal["a", "b"]          --preset a
     int | Literal["auto"]      --workers 5, --workers auto
     Sequence[str] (or int)     --metrics sms,wms or repeated; in Python and TOML a list or a text
     Mapping[str, str]          --columns candidate=summary, repeated or with commas; a dict, a table
                                (an item with a comma stands in quotation marks, as in CSV)
-    X | None                   the same, and None is what the help says
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
-field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone; `encoders`
-(`pipelines.settings.encoders`) and `models` (`sms.model_tables`) for their own syntax.
+field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone.
 
 `pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
 files here import nothing that takes a moment: no numpy, no click.
@@ -23,64 +20,25 @@ files here import nothing that takes a moment: no numpy, no click.
 
 from __future__ import annotations
 
-import ast
-import collections.abc
 import csv
 import dataclasses
 import inspect
 import os
 import re
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import wraps
-from itertools import pairwise
-from numbers import Integral, Real
-from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Concatenate,
-    Literal,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from pipelines.settings.encoders import encoders_of
-from sms.model_tables import models_of
 from sms.naming import nearest
+from sms.settings import Setting, Settings, settings_of, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _PLACES = re.compile(r"(typing|collections\.abc|os)\.")
-WORDS = ("rare", "python", "encoders", "models")
+WORDS = ("rare", "python")
 """What may be said of a field besides its METAVAR and its option."""
-_Form: TypeAlias = Literal["one", "list", "table", "object"]
-_FORMS: dict[Any, _Form] = {Sequence: "list", Mapping: "table", collections.abc.Callable: "object"}
-_KINDS: dict[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of a verb; subclasses that check more call this `__post_init__` first."""
-
-    def __post_init__(self) -> None:
-        for setting in settings_of(type(self)):
-            value = setting.checked(getattr(self, setting.name))
-            object.__setattr__(self, setting.name, value)
 
 
 def as_far_as(config: type, settings: Settings) -> dict[str, Any]:
@@ -90,63 +48,14 @@ def as_far_as(config: type, settings: Settings) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What is known of one field."""
+class Option(Setting):
+    """A setting, and how it is written on the command line."""
 
-    name: str
-    annotation: Any
-    kind: type | None
-    """`bool`, `int`, `float` or `str`, of each item in a list; None where only choices count."""
-    form: _Form
-    """Whether it holds one value, several, several with names, or something of Python."""
-    choices: tuple[str, ...]
-    """Texts that are allowed; besides a number where there is a `kind`."""
-    may_be_none: bool
-    default: Any
-    """`dataclasses.MISSING` if it must be given."""
-    help: str
     metavar: str
     option: str
     """With its dashes."""
     words: frozenset[str]
     """Out of `WORDS`."""
-
-    def checked(self, value: Any) -> Any:  # noqa: ANN401  (whatever is given)
-        """Return a value as settings hold it (lists as tuples, tables as dicts) or refuse it."""
-        if self.form == "object" or (value is None and self.may_be_none):
-            return value
-        if "encoders" in self.words:
-            return encoders_of(value)
-        if "models" in self.words:
-            return models_of(value)
-        if self.form == "table":
-            if not isinstance(value, Mapping):
-                raise ValueError(f"`{self.name}` must be a table, got {shown(value)}")
-            return {str(key): self._one(item) for key, item in value.items()}
-        if self.form == "list":
-            is_one = isinstance(value, str | os.PathLike | Mapping)
-            items = value if isinstance(value, Iterable) and not is_one else [value]
-            return tuple(map(self._one, items))
-        return self._one(value)
-
-    def _one(self, value: Any) -> Any:  # noqa: ANN401
-        if isinstance(value, str) and value in self.choices:
-            return value
-        if self.kind is str and not self.choices and isinstance(value, str | os.PathLike):
-            return os.fspath(value)
-        if isinstance(value, bool):
-            if self.kind is bool:
-                return value
-        elif self.kind is int and isinstance(value, Integral):  # NumPy's, too
-            return int(value)
-        elif self.kind is float and isinstance(value, Real):
-            return float(value)
-        rules = [_KINDS[self.kind]] if self.kind and not (self.choices and self.kind is str) else []
-        if self.choices:
-            rules.append(f"{'one of ' * (len(self.choices) > 1)}{', '.join(self.choices)}")
-        hint = nearest(value, self.choices) if isinstance(value, str) else ""
-        near = f"; {hint}" if hint.startswith("did") else ""
-        raise ValueError(f"`{self.name}` must be {' or '.join(rules)}, got {shown(value)}{near}")
 
     def read(self, text: str) -> Any:  # noqa: ANN401
         """Read what stands on the command line, or one of several such texts.
@@ -192,89 +101,34 @@ def _quoted(item: str) -> str:
     return '"' + item.replace('"', '""') + '"' if {",", '"'} & {*item} else item
 
 
-def shown(value: object) -> str:
-    """Write a wrong value in a message: what is long or has several lines by its kind alone."""
-    text = repr(value)
-    return text if len(text) < 80 and "\n" not in text else f"a {type(value).__name__}"
+def options_of(settings: type) -> tuple[Option, ...]:
+    """Describe how fields of settings are written, those of the class before those of its bases."""
+    return tuple(map(_option_of, settings_of(settings)))
 
 
-_known: dict[type, tuple[Setting, ...]] = {}
-
-
-def settings_of(settings: type) -> tuple[Setting, ...]:
-    """Describe the fields of a settings class, its own before those of its bases."""
-    if settings in _known:
-        return _known[settings]
-    hints = get_type_hints(settings, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(settings)}
-    helps: dict[str, str] = {}
-    for base in filter(dataclasses.is_dataclass, settings.__mro__):
-        texts = _texts_under_fields(base)
-        own = (name for name in base.__annotations__ if name in fields)
-        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
-    _known[settings] = tuple(_described(fields[name], hints[name], helps[name]) for name in helps)
-    return _known[settings]
-
-
-def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
-    annotation, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    words = frozenset(mark for mark in marks if mark in WORDS)
-    spelled = [mark for mark in marks if mark.startswith("--")]
-    metavars = [mark for mark in marks if mark not in words and mark not in spelled]
-    if not text or any(mark.islower() for mark in metavars):
-        raise TypeError(f"the field `{field.name}` needs a text under it, and words out of {WORDS}")
-    parts = _parts(annotation)
-    may_be_none = types.NoneType in parts
-    forms = [_FORMS[get_origin(part)] for part in parts if get_origin(part) in _FORMS]
-    form: _Form = "object" if Any in parts else forms[0] if forms else "one"
-    if form in ("list", "table"):
-        parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
-    choices = tuple(choice for p in parts if get_origin(p) is Literal for choice in get_args(p))
-    kind = next((kind for kind in _KINDS if kind in parts), None)
-    plain = {int: "N", float: "X", str: "TEXT"}.get(kind or str, "")
-    if choices:
-        plain = "|".join([*choices, *(["N"] if kind in (int, float) else [])])
-    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(form, plain)
-    return Setting(
-        name=field.name,
-        annotation=annotation,
-        kind=kind,
-        form=form,
-        choices=choices,
-        may_be_none=may_be_none,
-        default=field.default,
-        help=" ".join(text.split()),
+def _option_of(setting: Setting) -> Option:
+    words = frozenset(mark for mark in setting.marks if mark in WORDS)
+    spelled = [mark for mark in setting.marks if mark.startswith("--")]
+    metavars = [mark for mark in setting.marks if mark not in words and mark not in spelled]
+    if any(mark.islower() for mark in metavars):
+        raise TypeError(f"the field `{setting.name}` must have words out of {WORDS}")
+    plain = {int: "N", float: "X", str: "TEXT"}.get(setting.kind or str, "")
+    if setting.choices:
+        plain = "|".join([*setting.choices, *(["N"] if setting.kind in (int, float) else [])])
+    plain = {"list": "LIST", "table": "OURS=THEIRS"}.get(setting.form, plain)
+    known = {field.name: getattr(setting, field.name) for field in dataclasses.fields(Setting)}
+    return Option(
+        **known,
         metavar=metavars[0] if metavars else plain,
-        option=spelled[0] if spelled else f"--{field.name.replace('_', '-')}",
+        option=spelled[0] if spelled else f"--{setting.name.replace('_', '-')}",
         words=words,
     )
-
-
-def _parts(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    is_union = get_origin(annotation) in (Union, types.UnionType)
-    return get_args(annotation) if is_union else (annotation,)
-
-
-def _texts_under_fields(settings: Any) -> dict[str, str]:  # noqa: ANN401
-    """Read the text that stands under each field in the source."""
-    tree = ast.parse(Path(inspect.getfile(settings)).read_text(encoding="utf-8"))
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    body = next(node.body for node in classes if node.name == settings.__name__)
-    texts = {}
-    for statement, below in pairwise(body):
-        match statement, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                texts[name] = text
-    return texts
 
 
 def as_options(settings: Settings) -> list[str]:
     """Write settings as a command line does; those that are defaults are left out."""
     words = []
-    for setting in settings_of(type(settings)):
+    for setting in options_of(type(settings)):
         value = getattr(settings, setting.name)
         is_default = setting.default is not MISSING and value == setting.checked(setting.default)
         if value is None or is_default or "python" in setting.words:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pipelines.settings.encoders import Encoders
-from pipelines.settings.form import Settings
+from pipelines.settings.encoders import Encoders, encoders_of
+from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +26,10 @@ class JudgeSettings(Settings):
     """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics` lists
     them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
     baselines (such as `length`), against the reference and the source where the rows have them."""
-    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", "encoders"] = "minilm"
+    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
-    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
     """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless

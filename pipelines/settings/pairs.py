@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pipelines.settings.form import Settings
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

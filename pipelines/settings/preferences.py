@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pipelines.settings.form import Settings
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pipelines.settings.encoders import Encoders
-from pipelines.settings.form import Settings
+from pipelines.settings.encoders import Encoders, encoders_of
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ReproduceSettings(Settings):
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""
-    encoders: Annotated[Encoders | None, "ALIAS=SPEC", "--encoder", "encoders"] = None
+    encoders: Annotated[Encoders | None, "ALIAS=SPEC", "--encoder", encoders_of] = None
     """Use other weights than the paper's, for example ELMo=minilm; `--dry-run` shows the
     aliases."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"

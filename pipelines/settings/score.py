@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pipelines.settings.encoders import Encoders
-from pipelines.settings.form import Settings
+from pipelines.settings.encoders import Encoders, encoders_of
+from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +21,10 @@ class ScoreSettings(Settings):
     metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
     """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
     metrics` lists them."""
-    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", "encoders"] = "minilm"
+    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
-    models: Annotated[Mapping[str, Any] | None, "rare", "models"] = None
+    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
     """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
     `path` and more."""
     columns: Mapping[str, str] | None = None

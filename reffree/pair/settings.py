@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from sms.naming import nearest
+from sms.settings import AtLeast, Settings, Written
 
 DOCUMENT, SUMMARY, END_OF_TEXT = "{document}", "{summary}", "{eos}"
 WHOLE, SENTENCES = "whole", "sentences"
@@ -21,81 +22,73 @@ CONV_FILE = "summac_conv_vitc_sent_perc_e.bin"
 """The trained layers of SummaC-Conv, from the repository tingofurro/summac."""
 FOUNDATION = "foundation"  # folder, in that of HHEM, of the model whose shape and tokeniser it has
 
-_OVER = ("max", "mean", "min")
-_CHOICES = {
-    "model": ("classifier", "generator", "hhem", "alignscore"),
-    "summary": (WHOLE, SENTENCES),
-    "cut": ("document", "longest"),
-    "value": ("probability", "share", "difference", "logit"),
-    "over_document": (*_OVER, HISTOGRAM),
-    "over_summary": _OVER,
-    "against": ("source", "reference", "none"),
-}
-_CHUNKS = re.compile(r"(words|even-words|tokens):([1-9]\d{0,5})")
+_CHUNKS = r"(words|even-words|tokens):([1-9]\d{0,5})"
 
 Answer = str | int | tuple[str, ...] | None
 """A class by its name or number; for a generator, texts whose first token is the answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairSettings:
+def _answer(given: object) -> object:
+    """Read an answer, whose several texts are a list in TOML."""
+    value = tuple(given) if isinstance(given, list) else given
+    parts = value if isinstance(value, tuple) else (value,)
+    if value == () or not all(isinstance(p, str | int | None) and p != "" for p in parts):
+        raise ValueError(f"an answer of a pair must be a text or a number, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSettings(Settings):
     """The keys of a table `[models.ALIAS]` for `pair@ALIAS`, but for `path`, `preset`, `aspect`."""
 
-    model: str = "classifier"
+    about = " of a pair"
+
+    model: Literal["classifier", "generator", "hhem", "alignscore"] = "classifier"
     """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in formats of their
     own."""
-    document: str = WHOLE
+    document: Annotated[
+        str, Written(_CHUNKS, (WHOLE, SENTENCES, "words:N", "even-words:N", "tokens:N"))
+    ] = WHOLE
     """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
     most N; `even-words:N`, equally many sentences each, about N words."""
-    summary: str = WHOLE  # `whole` or `sentences`
-    shortest: int = 1  # characters: shorter sentences are left out, unless a text has no other
-    most_document: int | None = None  # pieces of a document that are read, from its beginning
-    most_summary: int | None = None  # pieces of a summary that are read
+    summary: Literal["whole", "sentences"] = "whole"
+    """Likewise."""
+    shortest: Annotated[int, AtLeast(1)] = 1
+    """Characters: shorter sentences are left out, unless a text has no other."""
+    most_document: Annotated[int | None, AtLeast(1)] = None
+    """Pieces of a document that are read, from its beginning."""
+    most_summary: Annotated[int | None, AtLeast(1)] = None
+    """Pieces of a summary that are read."""
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
     `{eos}`. Default: both texts, the document first, joined as the tokeniser joins two texts."""
-    max_tokens: int | None = None
+    max_tokens: Annotated[int | None, AtLeast(1)] = None
     """Tokens that the model reads at once; never more than it has places for. Default: what its
     tokeniser says."""
-    cut: str = "document"
+    cut: Literal["document", "longest"] = "document"
     """What gives way in a pair that is too long: the end of the `document` piece, or of the
     `longest` of both."""
-    positive: Answer = "entailment"  # the answer that speaks for the summary
-    negative: Answer = None  # the answer against it, for `share` and `difference`
-    value: str = "probability"
+    positive: Annotated[Answer, _answer] = "entailment"
+    """The answer that speaks for the summary."""
+    negative: Annotated[Answer, _answer] = None
+    """The answer against it, for `share` and `difference`."""
+    value: Literal["probability", "share", "difference", "logit"] = "probability"
     """Of the positive answer: its `probability` among all, its `share` of both, its probability
     less that of the negative one (`difference`; each over the document by itself), its `logit`."""
-    over_document: str = "max"
+    over_document: Literal["max", "mean", "min", "histogram"] = "max"
     """`max`, `mean` or `min` over the document's pieces, for every piece of the summary; or
     `histogram`, SummaC's trained layers over bins of the values, for the whole summary."""
-    over_summary: str = "mean"  # `mean`, `min` or `max` over the summary's pieces
-    against: str = "source"
+    over_summary: Literal["max", "mean", "min"] = "mean"
+    """Over the summary's pieces."""
+    against: Literal["source", "reference", "none"] = "source"
     """What `{document}` is: the `source` or the `reference`; `none` asks about the summary
     alone."""
 
     def __post_init__(self) -> None:
-        for name in ("positive", "negative"):
-            if isinstance(value := getattr(self, name), list):  # as TOML writes it
-                object.__setattr__(self, name, tuple(value))
-        for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise _wrong(f"`{name}`", f"be one of {', '.join(choices)}, got {value!r}")
-        if self.document not in (WHOLE, SENTENCES) and not _CHUNKS.fullmatch(str(self.document)):
-            rule = "be whole, sentences, words:N, even-words:N or tokens:N, got"
-            raise _wrong("`document`", f"{rule} {self.document!r}")
-        for name in ("shortest", "most_document", "most_summary", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise _wrong(f"`{name}`", f"be a whole number from 1, got {value!r}")
-        for name, is_needed in (
-            ("positive", True),
-            ("negative", self.value in ("share", "difference")),
-        ):
-            value = getattr(self, name)
-            parts = value if isinstance(value, tuple) else (value,)
-            if value == () or not all(isinstance(p, str | int | None) and p != "" for p in parts):
-                raise _wrong(f"`{name}`", f"be an answer, got {value!r}")
-            if is_needed and value is None:
+        super().__post_init__()
+        needed = ["positive", *(["negative"] if self.value in ("share", "difference") else [])]
+        for name in needed:
+            if getattr(self, name) is None:
                 raise _wrong(f"`{name}`", f"be given for value `{self.value}`")
         self._check_template()
 
@@ -108,9 +101,7 @@ class PairSettings:
                 raise _wrong("`template`", "be given if `against` is none")
             return
         wanted = [SUMMARY, *([] if self.against == "none" else [DOCUMENT])]
-        if not isinstance(self.template, str) or any(
-            self.template.count(place) != (place in wanted) for place in (DOCUMENT, SUMMARY)
-        ):
+        if any(self.template.count(place) != (place in wanted) for place in (DOCUMENT, SUMMARY)):
             held = " and ".join(wanted)
             raise _wrong(
                 "the template", f"hold {held} once against {self.against}, got {self.template!r}"
@@ -119,7 +110,7 @@ class PairSettings:
     @property
     def chunk(self) -> tuple[str, int] | None:
         """Unit and number of `document` where it is chunks."""
-        match = _CHUNKS.fullmatch(self.document)
+        match = re.fullmatch(_CHUNKS, self.document)
         return (match[1], int(match[2])) if match else None
 
     @property
@@ -165,23 +156,20 @@ PRESETS: Mapping[str, Preset] = {
 
 def settings_of(table: Mapping[str, Any]) -> PairSettings:
     """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
-    known = ["preset", "aspect", *PairSettings.__dataclass_fields__]
-    for key in table:
-        if key not in known:
-            raise ValueError(f"unknown key `{key}` of a pair; {nearest(key, known)}")
     own = dict(table)
     name, aspect = own.pop("preset", None), own.pop("aspect", None)
     if name is None:
         if aspect is not None:
             raise ValueError("`aspect` of a pair is for a preset that has several, such as unieval")
-        return PairSettings(**own)
+        return PairSettings.of(own)
     if name not in PRESETS:
         raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
     preset = PRESETS[name]
     if (aspect is not None or preset.aspects) and aspect not in preset.aspects:
         aspects = ", ".join(preset.aspects) or "none"
         raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
-    return replace(preset.settings, **{**preset.aspects.get(aspect or "", {}), **own})
+    said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **own}
+    return PairSettings.of(said)
 
 
 def needs_of(table: Mapping[str, Any]) -> str:

@@ -223,7 +223,7 @@ def test_model_that_does_not_fit_rejected(kind, settings, said, folders):
         ({"vlaue": "sum"}, "unknown key `vlaue` of a likelihood; did you mean `value`"),
         ({"value": "max"}, "`value` of a .* must be one of mean, sum, worst, low, got 'max'"),
         ({"pmi": 1}, "`pmi` of a likelihood must be true or false, got 1"),
-        ({"lead": 0}, "`lead` of a likelihood must be 1 sentence or more, got 0"),
+        ({"lead": 0}, "`lead` of a likelihood must be a whole number from 1, got 0"),
         ({"prompt": "{text} {context}"}, r"must hold `\{context\}` once and end in `\{text\}`"),
         ({"prompt": "{context}{text}", "preset": "gptscore"}, "`preset` or `prompt`, got both"),
     ],

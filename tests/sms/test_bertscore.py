@@ -194,8 +194,8 @@ def test_neighbours_change_nothing(monkeypatch):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"layers": 3}, "has no setting `layers`; there are layer, idf, baseline"),
-        ({"layer": "3"}, "`layer` must be of kind int, got '3'"),
+        ({"layers": 3}, "unknown key `layers` of bertscore; did you mean `layer`"),
+        ({"layer": "3"}, "`layer` of bertscore must be a whole number, got '3'"),
         ({"layer": 7}, "must name layers from 0"),
         ({"path": "nowhere/at/all"}, "no model folder at `nowhere/at/all`"),
     ],
