@@ -114,7 +114,8 @@ class Moves:
     @property
     def similarity(self) -> float:
         """Return `exp(-distance)`, the pair's score."""
-        return math.exp(-self.distance)
+        # `math.exp` differs from the scores' `np.exp` in the last bit of some values
+        return float(np.exp(-self.distance))
 
     @property
     def plan(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from xml.etree import ElementTree
 
@@ -170,6 +171,15 @@ def test_best_reference_and_every_source_are_explained(explained):
     found = explained("Cat dog.", source=["Cat bird.", "Dog."], metric="wms:source")
     others = [(moves.other.side, moves.other.number) for moves in found.moves]
     assert others == [("source", 0), ("source", 1)]
+
+
+def test_similarity_of_a_plan_is_the_score_to_the_last_bit(scorers):
+    words = ["cat", "dog", "bird", "river", "snow", "train", "bridge"]
+    texts = [" ".join(chosen) for chosen in itertools.combinations(words, 3)]
+    given = [["Cat bird market."]] * len(texts)
+    rows = to_rows(texts, references=given, sources=given)
+    found = explain_rows(scorers["default"], rows, "wms")
+    assert [one.moves[0].similarity for one in found] == [one.score for one in found]
 
 
 def test_repeated_word_shares_its_mass(explained):
