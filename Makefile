@@ -11,7 +11,7 @@ export POT_BACKEND_DISABLE_TENSORFLOW := 1
 export POT_BACKEND_DISABLE_JAX := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help install demo test test-all test-python check bench docs docs-figures clean distclean
+.PHONY: help install demo test test-all test-python test-lowest check bench docs docs-figures clean distclean
 
 help:
 	@echo 'make install    make .venv with everything pinned in constraints.txt'
@@ -19,6 +19,7 @@ help:
 	@echo 'make test       the quick tests'
 	@echo 'make test-all   the slow tests too'
 	@echo 'make test-python PYTHON=python3.13  the core of the tests with another Python'
+	@echo 'make test-lowest  the core of the tests with the lowest versions that are allowed'
 	@echo 'make check      lint, format, types, import layers'
 	@echo 'make bench      list the benchmarks'
 	@echo 'make docs       build the guide, build/docs/index.html'
@@ -52,10 +53,18 @@ test-all: install
 CORE := agreement sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/test_cli.py \
   tests/pipelines/test_score_corpus.py tests/agreement tests/pipelines/correlation
 
+define test_core
+$(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check -c $(2) -e '.[dev]'
+$(1)/bin/pytest -q -n logical --dist worksteal -m 'not slow and not ray and not browser' $(CORE)
+endef
+
 test-python:
-	$(PYTHON) -m venv .venv-$(notdir $(PYTHON))
-	.venv-$(notdir $(PYTHON))/bin/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	.venv-$(notdir $(PYTHON))/bin/python -m pytest -q -m 'not slow and not ray and not browser' $(CORE)
+	$(call test_core,.venv-$(notdir $(PYTHON)),constraints.txt)
+
+# With Python 3.11 or 3.12: numba and numpy of that time know no later one.
+test-lowest:
+	$(call test_core,.venv-lowest,constraints-lowest.txt)
 
 check: install
 	$(BIN)/ruff check .

@@ -51,7 +51,7 @@ _FILES_AT_ONCE = 1_024
 _NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
 _NUMBER_BYTES = 8
 
-_Schemas: TypeAlias = dict[pa.Schema, pa.Schema]  # those met so far; the files of a corpus have few
+_Schemas: TypeAlias = dict[bytes, pa.Schema]  # those met so far; the files of a corpus have few
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,8 @@ def _outline(path: str, stream: pa.NativeFile, schemas: _Schemas) -> Outline:
     n_numbers = _n_numbers(footer.schema)
     number_bytes = sizes[:, 1] if n_numbers is None else _NUMBER_BYTES * n_numbers * sizes[:, 0]
     sizes[:, 1] = np.maximum(0, sizes[:, 1] - number_bytes)
-    return Outline(schemas.setdefault(schema, schema), sizes)
+    # Arrow 21 cannot hash a schema that has metadata.
+    return Outline(schemas.setdefault(schema.serialize().to_pybytes(), schema), sizes)
 
 
 def _n_numbers(schema: pq.ParquetSchema) -> int | None:

@@ -172,7 +172,7 @@ def partial_pearson(x: np.ndarray, y: np.ndarray, given: np.ndarray) -> float | 
     if not x.size:
         return None
     design = np.column_stack([np.ones(len(x)), given])
-    left = [values - design @ np.linalg.lstsq(design, values)[0] for values in (x, y)]
+    left = [values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in (x, y)]
     for values, rest in zip((x, y), left, strict=True):
         if np.ptp(rest) <= 1e-9 * max(np.ptp(values), SPREAD_ATOL):  # rounding is what is left
             return None

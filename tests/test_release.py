@@ -23,9 +23,17 @@ EXTRAS = PROJECT["optional-dependencies"]
 UNPACKAGED = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "scores", "docs")
 
 
-LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-PAIRS = [line.split("==") for line in LINES if line and not line.startswith("#")]
-PINS = {canonicalize_name(name): Version(version) for name, version in PAIRS}
+def pins_of(name):
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(package): Version(version) for package, version in pairs}
+
+
+PINS, LOWEST = pins_of("constraints.txt"), pins_of("constraints-lowest.txt")
+ONLY_TO_INSTALL = {"huggingface-hub", "llvmlite"}
+"""What the lowest versions need to install together, though the project does not name it."""
+TOOLS = {"bench", "dev", "docs"}
+"""Extras whose packages may be new, unless others of the project need them, too."""
 
 
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
@@ -38,6 +46,28 @@ def test_every_requirement_is_pinned_within_its_bounds(extra):
         assert name in PINS, f"{requirement.name} is not in constraints.txt"
         assert requirement.specifier.contains(PINS[name]), f"{requirement}, pinned {PINS[name]}"
         assert requirement.specifier, f"{requirement.name} has no bounds"
+
+
+def test_lowest_pins_are_the_lower_bounds():
+    found = {}
+    for extra, requirements in {"": PROJECT["dependencies"], **EXTRAS}.items():
+        for requirement in map(Requirement, requirements):
+            name = canonicalize_name(requirement.name)
+            lowest = [
+                Version(bound.version) for bound in requirement.specifier if bound.operator == ">="
+            ]
+            if requirement.name != "assay" and (extra not in TOOLS or name in LOWEST):
+                assert lowest == [found.setdefault(name, *lowest)], f"{requirement} of `{extra}`"
+    assert {name: LOWEST[name] for name in LOWEST.keys() - ONLY_TO_INSTALL} == found
+    assert LOWEST.keys() >= ONLY_TO_INSTALL
+
+
+def test_table_of_lowest_versions_is_that_of_the_pins():
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \| (\d[\d.]*) \|", text, re.MULTILINE)
+    table = {canonicalize_name(name): Version(version) for name, version in rows}
+    assert len(rows) == len(table)
+    assert table == {name: LOWEST[name] for name in LOWEST.keys() - ONLY_TO_INSTALL}
 
 
 def test_changelog_begins_with_this_version_and_is_in_order():

@@ -168,14 +168,23 @@ def _own_encoder(model: Any, name: str, content_hash: str, machine: Machine) -> 
 
 def _plain_pooling(model: Any) -> Pooling | None:
     """Return how a model pools, None if it does more than that or changes the text before."""
-    from sentence_transformers.base.modules import Normalize, Transformer
-    from sentence_transformers.sentence_transformer.modules import Pooling as LibraryPooling
-
     modules = list(model)
-    kinds = [type(module) for module in modules]
-    if kinds not in ([Transformer, LibraryPooling], [Transformer, LibraryPooling, Normalize]):
+    kinds = [_kind_of(module) for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         return None
-    mode = modules[1].pooling_mode
+    mode = _mode_of(modules[1])
     if mode not in POOLINGS or modules[0].do_lower_case or _prompt_of(model):
         return None
     return Pooling(mode=mode, normalises=len(modules) == 3)
+
+
+def _kind_of(module: Any) -> str:
+    """Return the name of one of the library's classes, whose places differ between versions."""
+    kind = type(module)
+    return kind.__name__ if kind.__module__.startswith("sentence_transformers.") else ""
+
+
+def _mode_of(pooling: Any) -> object:
+    """Return how the library's module pools, which versions before 5.4 tell by a method."""
+    mode = getattr(pooling, "pooling_mode", None)
+    return pooling.get_pooling_mode_str() if mode is None else mode

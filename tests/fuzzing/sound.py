@@ -93,15 +93,15 @@ def sound_models(folder: Path) -> Path:
     """Write one sound model of every kind."""
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     from reffree.building import build
     from reffree.scorer_folder import save_scorer
     from tests.reffree.conftest import model_config
     from tests.reffree.tiny_bert import write_tiny_bert
+    from tests.sms.encoders.library_modules import Transformer, pooling
 
     bert = str(write_tiny_bert(folder / "hf"))
-    parts = [layer := Transformer(bert), Pooling(layer.get_embedding_dimension())]
+    parts = [layer := Transformer(bert), pooling(layer.auto_model.config.hidden_size, "mean")]
     SentenceTransformer(modules=parts, device="cpu").save(str(folder / "st"))
     (folder / "infersent").mkdir()
     lstm = torch.nn.LSTM(8, 6, bidirectional=True)

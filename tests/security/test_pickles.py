@@ -144,7 +144,7 @@ def add_module(folder, kind):
 
 
 def later_module(folder):
-    own = add_module(folder, "sentence_transformers.base.modules.dense.Dense")
+    own = add_module(folder, "sentence_transformers.models.Dense")
     activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
     sizes = {"in_features": 32, "out_features": 4, "bias": True}
     change_json(own / "config.json", lambda settings: settings.update(sizes | activation))

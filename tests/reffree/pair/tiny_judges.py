@@ -77,9 +77,13 @@ def _save_tokenizer(folder, made, most):
     from transformers import PreTrainedTokenizerFast
 
     tokenizer, names = made
-    if "cls_token" in names:
-        names["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
-    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=most, **names)
+    types = ["token_type_ids"] if "cls_token" in names else []
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=most,
+        model_input_names=["input_ids", *types, "attention_mask"],
+        **names,
+    )
     made.save_pretrained(folder)
     return tokenizer.get_vocab_size()
 

@@ -83,7 +83,7 @@ def byte_level() -> Tokenizer:
     )
     tokenizer = trained(tokenizer, trainer, "<s>", "</s>")
     tokenizer.post_processor = processors.RobertaProcessing(
-        sep=("</s>", 2), cls_token=("<s>", 0), add_prefix_space=False
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
     )
     return tokenizer
 
@@ -158,7 +158,10 @@ def write_model(architecture: str, folder: Path) -> None:
         names = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
     marks = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), names, strict=True))
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=MAX_POSITIONS, **marks
+        tokenizer_object=tokenizer,
+        model_max_length=MAX_POSITIONS,
+        model_input_names=["input_ids", "attention_mask"],  # version 4 gives token types, too
+        **marks,
     ).save_pretrained(folder)
     config = getattr(transformers, kind)(vocab_size=tokenizer.get_vocab_size() + 8, **settings)
     with torch.random.fork_rng():

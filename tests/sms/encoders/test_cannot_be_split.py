@@ -15,7 +15,8 @@ from sms.encoders import encode_texts
 from sms.encoders.registry import load_encoder
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter
-from tests.sms.encoders.test_sentence_transformer import pooling, saved
+from tests.sms.encoders.library_modules import pooling
+from tests.sms.encoders.test_sentence_transformer import saved
 
 GOOD = [
     "The committee met on Tuesday and didn't agree on anything.",
@@ -75,7 +76,7 @@ def test_row_that_the_tokeniser_fails_on_has_a_status(scorer):
 
 
 def test_text_that_the_library_fails_on_is_left_out(tiny_model, tmp_path):
-    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling(32, "weightedmean"))
     encoder = load_encoder(f"st:{folder}")
     tokenizer = encoder._tokenizer
 

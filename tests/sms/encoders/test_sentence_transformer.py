@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base import modules
-from sentence_transformers.sentence_transformer.modules import Pooling
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder
 from sms.encoders.registry import load_encoder
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 from tests.sms.encoders.conftest import as_they_are
+from tests.sms.encoders.library_modules import Dense, Normalize, Transformer, pooling
 
 ATOL = 2e-6
 CPU = EncoderRuntime(device="cpu")
@@ -31,13 +30,9 @@ SENTENCES = [
 
 def saved(folder: Path, transformer: Path, *others, **options) -> Path:
     """Save a sentence-transformers model around a transformer."""
-    parts = [modules.Transformer(str(transformer)), *others]
+    parts = [Transformer(str(transformer)), *others]
     SentenceTransformer(modules=parts, device="cpu", **options).save(str(folder))
     return folder
-
-
-def pooling(mode: str | tuple[str, ...]):
-    return Pooling(32, pooling_mode=mode)
 
 
 def expected(folder: Path, sentences: list[str]) -> np.ndarray:
@@ -49,7 +44,7 @@ def expected(folder: Path, sentences: list[str]) -> np.ndarray:
     [("bert", "mean"), ("roberta", "max"), ("mpnet", "cls"), ("modernbert", "mean")],
 )
 def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path):
-    folder = saved(tmp_path / "model", tiny_model(architecture), pooling(mode), modules.Normalize())
+    folder = saved(tmp_path / "model", tiny_model(architecture), pooling(32, mode), Normalize())
     encoder = load_st(str(folder), runtime=CPU)
     assert isinstance(encoder, BertEncoder)
     assert not encoder.has_words
@@ -61,15 +56,15 @@ def test_plain_model_matches_encode(architecture, mode, tiny_model, tmp_path):
 
 
 OTHERS = {
-    "dense": (16, lambda: [pooling("mean"), modules.Dense(32, 16)], {}),
-    "two-poolings": (64, lambda: [pooling(("mean", "max"))], {}),
-    "weighted-mean": (32, lambda: [pooling("weightedmean")], {}),
+    "dense": (16, lambda: [pooling(32, "mean"), Dense(32, 16)], {}),
+    "two-poolings": (64, lambda: [pooling(32, "mean", "max")], {}),
+    "weighted-mean": (32, lambda: [pooling(32, "weightedmean")], {}),
     "prompt": (
         32,
-        lambda: [pooling("mean")],
+        lambda: [pooling(32, "mean")],
         {"prompts": {"query": "Tuesday: "}, "default_prompt_name": "query"},
     ),
-    "lower-case": (32, lambda: [pooling("mean")], {}),
+    "lower-case": (32, lambda: [pooling(32, "mean")], {}),
 }
 
 
@@ -91,7 +86,7 @@ def test_other_model_is_run_by_its_library(kind, tiny_model, tmp_path):
 
 
 def test_long_sentence_is_windowed(tiny_model, tmp_path):
-    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling(32, "mean"))
     encoder = load_st(str(folder), runtime=CPU)
     once = " ".join(["."] * 61 + ["a"])  # with two special tokens the model's 64
     encoded = encoder.encode(as_they_are([once, f"{once} {once}"]))
@@ -100,7 +95,7 @@ def test_long_sentence_is_windowed(tiny_model, tmp_path):
 
 
 def test_what_the_library_cuts_is_counted(tiny_model, tmp_path):
-    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("weightedmean"))
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling(32, "weightedmean"))
     sentences = [" ".join(["committee"] * 200), "One", " ".join(["Tuesday"] * 90), "." * 62]
     runtime = EncoderRuntime(device="cpu", cache_folder=str(tmp_path / "cache"))
     for _ in range(2):  # the second time from disk
@@ -112,7 +107,7 @@ def test_what_the_library_cuts_is_counted(tiny_model, tmp_path):
 
 
 def test_damaged_module_list_rejected(tiny_model, tmp_path):
-    folder = saved(tmp_path / "model", tiny_model("bert"), pooling("mean"))
+    folder = saved(tmp_path / "model", tiny_model("bert"), pooling(32, "mean"))
     (folder / "modules.json").write_text('[{"idx": 0, "name": "0"')
     with pytest.raises(ValueError, match="that sentence-transformers can load and run") as caught:
         load_st(str(folder), runtime=CPU)
