@@ -50,6 +50,7 @@ from timing import Rounds, finish, in_one_line, interleave, machine, say, short
 from sms.encoders import EncodedSentences, EncoderRuntime, contextual
 from sms.encoders.bert import BLOCK_TOKENS, BertEncoder, load_minilm
 from sms.encoders.sentence_transformer import load_st
+from sms.encoders.tokens import SentenceTokens
 from sms.text import SegmentedTexts, Segmenter
 
 VECTOR_ATOL = 2e-6
@@ -109,7 +110,8 @@ def encode_ours(encoder: BertEncoder, sentences: list[str]) -> EncodedSentences:
 def cut_ours(encoder: BertEncoder, sentences: list[str]) -> object:
     texts = cut(sentences)  # a new table of words, and so one of word pieces
     every = np.arange(len(texts.sentences))
-    return encoder._planner.tokens(texts, every, np.zeros(texts.sentence_words.values.size, bool))
+    nothing = np.zeros(texts.sentence_words.values.size, dtype=bool)
+    return SentenceTokens.of(texts, every, nothing, encoder._cutter, encoder._max_pieces)
 
 
 def make_products():

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from stand_in import StandIn
+from stand_in import StandIn, busy_share
 from timing import in_one_line, machine, print_json, say, short
 
 from cluster import Job, Shard, Workers, list_inputs, plan_shards, run_local, run_processes
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
-from sms.cutting import TextReader
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
+from sms.encoders.contextual import count_words
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
+from sms.encoders.tokens import SentenceTokens
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, Segmenter
 
@@ -167,12 +168,13 @@ def plain_words() -> list[str]:
     return sorted(word for word in known if word.isascii() and word.isalpha())[::10]
 
 
-def encode(encoder: BertEncoder, bench: Bench) -> Callable[[], EncodedSentences]:
+def encode(encoder: BertEncoder, bench: Bench) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """Return what encodes all sentences, whose text has been handled before."""
-    planner = encoder.planner()
-    assert planner is not None
-    plan = planner.plan(bench.texts)
-    return lambda: encoder.run(plan)
+    texts = bench.texts
+    kept = count_words(texts, encoder.known_words(texts), encoder.has_words).needed.values
+    every = np.arange(len(texts.sentences))
+    tokens = SentenceTokens.of(texts, every, kept, encoder._cutter, encoder._max_pieces)
+    return lambda: encoder.run(tokens)
 
 
 def encoding_rates(bench: Bench) -> list[dict[str, Any]]:
@@ -306,7 +308,7 @@ def memory_error(bench: Bench) -> dict[str, Any]:
     """Take memory away until a block does not fit; the vectors must be those of before."""
     encoder = bench.encoder("minilm", bench.size.precisions[0])
     run = encode(encoder, bench)
-    expected = run().pooled
+    _, expected = run()
     most = encoder._batches._now
     if bench.size.device == "cuda":
         torch.cuda.empty_cache()
@@ -316,7 +318,7 @@ def memory_error(bench: Bench) -> dict[str, Any]:
     else:
         make_short(encoder, bench.size.blocks[0])
     try:
-        found = run().pooled
+        _, found = run()
     finally:
         if bench.size.device == "cuda":
             torch.cuda.set_per_process_memory_fraction(1.0)
@@ -384,35 +386,35 @@ def training_rate(bench: Bench) -> dict[str, float]:
     return {"tokens_per_s": ids.numel() / bench.seconds(step)}
 
 
-def stand_in(bench: Bench) -> dict[str, float]:
-    """Keep a made-up device busy that encodes half of what the text processes cut."""
-    encoder = bench.encoder("minilm", bench.size.precisions[0])
-    planner = encoder.planner()
-    assert planner is not None
-    reader = TextReader(ScoringConfig(metrics=("sms",)), {"minilm": planner})
+def stand_in(bench: Bench) -> list[dict[str, Any]]:
+    """Busy share of a made-up device with several workers on it, in as many processes.
+
+    It encodes half as fast as all cores but one cut text.
+    """
     corpus = write_rows(bench)
     few = min(bench.size.n_rows, 4_096)
     rows = pq.read_table(corpus, columns=["candidate", "reference"])[:few]
     listed = pa.array([[text] for text in rows["reference"].to_pylist()])
     rows = pa.table({"candidate": rows["candidate"], "references": listed})
+    device = bench.folder / "device"
+    scorer = StandIn(device, 1.0)
     started = time.perf_counter()
-    plan, _, _ = reader.read_alone(rows).plans["minilm"]
-    text_per_s = int(plan[1].lengths.sum()) / (time.perf_counter() - started)
-    threads = (bench.size.threads or available_threads()) + (bench.size.device == "cpu")
-    job = Job(out=str(bench.folder / "stand-in"), fingerprint="0" * 12, has_gpu=True)
-    job = replace(job, threads=threads, batch_rows=max(few // 4, 1))
-    device = StandIn(reader, text_per_s * job.text_processes / 2)
-    run_local(plan_shards(list_inputs([corpus]), bench.size.n_rows // 3), lambda _: device, job)
-    return {
-        "text_tokens_per_s_of_one_process": text_per_s,
-        "text_processes": job.text_processes,
-        "device_tokens_per_s": text_per_s * job.text_processes / 2,
-        "busy_share": device.busy_share(),
-    }
+    text_per_s = scorer.n_tokens(rows) / (time.perf_counter() - started)
+    tokens_per_s = text_per_s * max(available_threads() - 1, 1) / 2
+    found = []
+    for n_workers in (1, *bench.size.workers):
+        out = bench.folder / f"stand-in-{n_workers}"
+        job = Job(out=str(out), fingerprint="0" * 12, has_gpu=True, batch_rows=max(few // 4, 1))
+        shards = plan_shards(list_inputs([corpus]), max(bench.size.n_rows // (3 * n_workers), 1))
+        run_processes(shards, partial(StandIn, device, tokens_per_s), job, n_workers=n_workers)
+        row: dict[str, Any] = {"workers": n_workers, "tokens_per_s_of_device": tokens_per_s}
+        row["tokens_per_s_of_one_process"] = text_per_s
+        found.append(row | {"busy_share": busy_share(sorted((out / "scores").iterdir()))})
+    return found
 
 
 def sharing(bench: Bench) -> list[dict[str, Any]]:
-    """Rows/s with one worker and its text processes, and with several workers on one GPU.
+    """Rows/s with one worker alone, and with several workers on one GPU.
 
     Workers have loaded their model before the clock starts.
     """
@@ -435,7 +437,7 @@ def sharing(bench: Bench) -> list[dict[str, Any]]:
             with Watched(bench.size.device) as watched:
                 seconds = shared_seconds(make, shards, job, n_workers)
             row: dict[str, Any] = {"metrics": ",".join(metrics), "workers": n_workers}
-            row |= {"threads_of_each": job.threads, "text_processes": job.text_processes}
+            row["threads_of_each"] = job.threads
             rows.append(row | {"rows_per_s": bench.size.n_rows / seconds} | watched.figures())
     return rows
 

@@ -27,11 +27,11 @@ def start_child(
     function: str,
     environment: Mapping[str, str],
     stdin: int = subprocess.DEVNULL,
-    output: int | IO[bytes] | None = None,
+    output: IO[bytes] | None = None,
 ) -> tuple[subprocess.Popen[bytes], Connection]:
     """Start a process that calls `MODULE:FUNCTION` with a connection; return it and our end.
 
-    `output` gets what it writes to the standard output and, if that is a file, to standard error.
+    `output` is the file that gets what the process writes to its standard output and error.
     """
     ours, theirs = Pipe()
     with theirs:
@@ -41,7 +41,7 @@ def start_child(
             pass_fds=[theirs.fileno()],
             stdin=stdin,
             stdout=output,
-            stderr=None if isinstance(output, int) else output,
+            stderr=output,
             start_new_session=True,  # an interrupt from the keyboard is for this process alone
         )
     return child, ours
@@ -89,7 +89,7 @@ def call_child(
     *arguments: Any,  # noqa: ANN401
     tell: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
-    output: int | IO[bytes] | None = None,
+    output: IO[bytes] | None = None,
 ) -> Any:  # noqa: ANN401
     """Call a function in another process, which ends when this one does.
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from cluster.parts import Job, ShardReport
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer
-from cluster.text_processes import Spoiled
+from cluster.shared_scorer import SharedScorer, Spoiled
 from cluster.worker import node_name, try_shard
 from sms.scorers import Scorer
 
@@ -68,10 +67,10 @@ def _until_a_failure(
     on_start: Callable[[int, str], None] | None,
 ) -> Generator[tuple[int, Shard, ShardReport | None]]:
     """Score what waits until a shard fails; a shard has no report if that spoiled the scorer."""
-    shared = SharedScorer(scorer, job.text_processes)
+    shared = SharedScorer(scorer)
     under_way: dict[Future[ShardReport], tuple[int, Shard]] = {}
     is_fine = True
-    with closing(shared), ThreadPoolExecutor(job.shards_at_once) as pool:
+    with ThreadPoolExecutor(job.shards_at_once) as pool:
         try:
             while under_way or (waiting and is_fine):
                 while waiting and is_fine and len(under_way) < job.shards_at_once:

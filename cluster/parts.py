@@ -33,8 +33,6 @@ ERRORS_FOLDER = "errors"
 FINGERPRINT_LENGTH = 12
 """Characters of the fingerprint that a file's name carries."""
 _OF_CORPUS = "corpus."
-MAX_TEXT_PROCESSES = 24
-"""Each has 455 MiB with 4 MiB of text; at 1.2 us a token so many cut 20 million a second."""
 FIELDS = "assay.scores"
 """In the metadata of a scores file: its score columns, as JSON."""
 
@@ -74,11 +72,6 @@ class Job:
     def shards_at_once(self) -> int:
         """Shards that a worker has under way: a GPU begins the next while one is written."""
         return 2 if self.has_gpu else 1
-
-    @property
-    def text_processes(self) -> int:
-        """Processes beside the worker's own that handle text: a GPU would wait for one."""
-        return min(self.threads - 1, MAX_TEXT_PROCESSES) if self.has_gpu else 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", os.fspath(self.out))

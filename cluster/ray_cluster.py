@@ -264,8 +264,8 @@ class Needs:
 def cpus_beside(gpus: float) -> int:
     """Return how many cores a worker gets that takes so many GPUs: its share of the node's.
 
-    One core cannot keep a GPU busy: it cuts the text and solves the transport of what the GPU
-    encodes. On the node where GPUs have the fewest cores every worker still finds its share.
+    One core cannot keep a GPU busy: it cuts the text, and others solve the transport of what the
+    GPU encodes. On the node where GPUs have the fewest cores every worker still finds its share.
     """
     if not gpus:
         return 1

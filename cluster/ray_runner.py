@@ -44,8 +44,7 @@ from cluster.ray_metrics import RunMetrics, ShardMetrics
 from cluster.ray_options import RayOptions
 from cluster.schedule import CONTINUE, OVERLONG, SLOW_AFTER_S, Schedule
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer
-from cluster.text_processes import Spoiled
+from cluster.shared_scorer import SharedScorer, Spoiled
 from cluster.worker import node_name, one_line, try_shard
 from sms.scorers import Scorer
 
@@ -144,7 +143,6 @@ class _Worker:
         self._driver = driver
         self._job = job
         self._scorer: SharedScorer | None = None
-        self._n_under_way = 0
         self._lock = threading.Lock()  # with a GPU two threads score
         self._metrics = ShardMetrics()
         pa.set_cpu_count(job.threads)
@@ -159,8 +157,7 @@ class _Worker:
                 here = node_facts(PACKAGES, list(self._driver.versions), os.sep)
                 if reason := refusal(self._driver, here):
                     raise ValueError(reason)
-            scorer = self._make_scorer(self._job.threads)
-            self._scorer = SharedScorer(scorer, self._job.text_processes)
+            self._scorer = SharedScorer(self._make_scorer(self._job.threads))
         return node_name()
 
     def score(self, shard: Shard) -> ShardReport | None:
@@ -171,17 +168,13 @@ class _Worker:
         """
         with self._lock:
             scorer = self._scorer
-            self._n_under_way += 1
         try:
             report = None if scorer is None else try_shard(shard, scorer, self._job)
         except Spoiled:
             report = None
         with self._lock:
-            self._n_under_way -= 1
             if report is None or report.error is not None:  # nobody knows what that has left in it
                 self._scorer = None
-            if self._scorer is None and not self._n_under_way and scorer is not None:
-                scorer.close()
             if report is not None:
                 self._metrics.count(report)
         return report

@@ -1,4 +1,4 @@
-"""One scorer for the two shards that a worker with a GPU has under way, and its text processes.
+"""One scorer for the two shards that a worker with a GPU has under way.
 
 While one shard is compared and written, the text of the next is read and encoded. The two use the
 scorer in turns, batch by batch; each report counts what the scorer did since the report before.
@@ -15,14 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster.text_processes import ProcessEnded, Spoiled, TextProcesses
 from sms.scorers import Scorer
 
 
-class SharedScorer:
-    """A scorer that several threads use in turns; `close` ends its text processes."""
+class Spoiled(Exception):
+    """Another shard has failed on the scorer, which may give wrong scores since."""
 
-    def __init__(self, scorer: Scorer, n_text_processes: int = 0) -> None:
+
+class SharedScorer:
+    """A scorer that several threads use in turns."""
+
+    def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         self.input_columns = tuple(scorer.input_columns)
         self.score_fields = tuple(scorer.score_fields)
@@ -31,25 +34,11 @@ class SharedScorer:
         self._counting = threading.Lock()
         self._counted = self._count()
         self._is_spoiled = False
-        reader = getattr(scorer, "reader", None)
-        self.text: TextProcesses | None = None
-        if n_text_processes and reader is not None:
-            self.text = TextProcesses(reader().read_alone, n_text_processes)
 
-    def read(self, rows: pa.Table) -> tuple[Any, float]:
-        """Have a text process read some rows; return its answer, and its seconds."""
-        assert self.text is not None  # noqa: S101
-        self.check()
-        try:
-            return self.text.read(rows)
-        except ProcessEnded:
-            self.spoil()
-            raise
-
-    def prepare(self, rows: pa.Table, *read: object) -> Any:  # noqa: ANN401
-        """Prepare a batch, whose text a process may have read, when it is its turn."""
+    def prepare(self, rows: pa.Table) -> Any:  # noqa: ANN401
+        """Prepare a batch when it is its turn."""
         with self._turn(self._preparing):
-            return self._scorer.prepare(rows, *read)
+            return self._scorer.prepare(rows)
 
     def compare(self, prepared: Any) -> pa.Table:  # noqa: ANN401
         """Compare a batch when it is its turn."""
@@ -79,11 +68,6 @@ class SharedScorer:
     def spoil(self) -> None:
         """Stop every thread that uses the scorer at its next turn."""
         self._is_spoiled = True
-
-    def close(self) -> None:
-        """End the text processes."""
-        if self.text is not None:
-            self.text.close()
 
     @contextmanager
     def _turn(self, lock: threading.Lock) -> Iterator[None]:

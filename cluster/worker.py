@@ -9,9 +9,9 @@ import logging
 import platform
 import socket
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -25,9 +25,8 @@ from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.scores_files import with_earlier
 from cluster.shards import Shard
-from cluster.shared_scorer import SharedScorer
+from cluster.shared_scorer import SharedScorer, Spoiled
 from cluster.store import StorageFull
-from cluster.text_processes import Spoiled
 from sms.scorers import Scorer
 from sms.urls import redacted
 
@@ -60,8 +59,7 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
     tables = clock.each("read", batches)
     if job.overlaps:
         tables = made_ahead(tables)
-    texts = _with_text(tables, shared, clock)
-    prepared = (_prepared(rows, shared, clock) for rows in texts)
+    prepared = (_prepared(rows, shared, clock) for rows in tables)
     finish = partial(_finished, scorer=shared, clock=clock)
     results = (
         mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
@@ -69,8 +67,7 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
         else map(finish, prepared)
     )
     try:
-        with closing(texts):  # waits for its threads
-            scores = pa.concat_tables(results).combine_chunks()
+        scores = pa.concat_tables(results).combine_chunks()
         shared.check()
     except Spoiled:
         if clock.failure is not None:  # what this shard's own failure has led to
@@ -156,19 +153,13 @@ class _Clock:
     def stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
-            with self.watched():
-                yield
-        finally:
-            self.seconds[name] += time.perf_counter() - started
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        try:
             yield
         except Exception as error:
             if not isinstance(error, Spoiled):
                 self.failure = self.failure or error
             raise
+        finally:
+            self.seconds[name] += time.perf_counter() - started
 
     def each(self, name: str, items: Iterator[_T]) -> Iterator[_T]:
         """Charge a stage for waiting for each item."""
@@ -180,56 +171,23 @@ class _Clock:
             yield item
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Rows as they were read, and what has been made of them so far."""
-
-    rows: pa.Table
-    """Without their texts once these are not needed any more."""
-    readable: pa.Table
-    text: Any = None
-    """What a text process has made of it, where there is one."""
-    text_s: float = 0.0
-    prepared: Any = None
-
-
-def _with_text(
-    tables: Iterator[pa.Table], scorer: SharedScorer, clock: _Clock
-) -> Generator[_Batch]:
-    """Have text processes, where there are some, handle the text of the next batches."""
-    batches = (
-        _Batch(t, t.filter(pc.is_null(t[UNREADABLE])).drop_columns(UNREADABLE)) for t in tables
-    )
-    if scorer.text is None:
-        return batches
-    n = scorer.text.n_processes
-
-    def read(batch: _Batch) -> _Batch:
-        with clock.watched():
-            text, seconds = scorer.read(batch.readable)
-        return replace(batch, text=text, text_s=seconds)
-
-    return mapped_ahead(read, batches, threads=n, most=n + 1)
-
-
-def _prepared(batch: _Batch, scorer: SharedScorer, clock: _Clock) -> _Batch:
-    keys = batch.rows.drop_columns([name for name in TEXTS if name in batch.rows.column_names])
+def _prepared(rows: pa.Table, scorer: SharedScorer, clock: _Clock) -> tuple[pa.Table, Any]:
+    """Return rows without their texts, which are no longer needed, and what the scorer made."""
+    readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
+    keys = rows.drop_columns([name for name in TEXTS if name in rows.column_names])
     prepared = None
     with clock.stage("prepare"):
-        if batch.readable.num_rows:
-            read = () if batch.text is None else (batch.text,)
-            prepared = scorer.prepare(batch.readable, *read)
-    if batch.text is not None:
-        clock.seconds["text"] = clock.seconds.get("text", 0.0) + batch.text_s
-    return _Batch(keys, None, prepared=prepared)
+        if readable.num_rows:
+            prepared = scorer.prepare(readable)
+    return keys, prepared
 
 
-def _finished(batch: _Batch, scorer: SharedScorer, clock: _Clock) -> pa.Table:
-    keys = batch.rows
+def _finished(batch: tuple[pa.Table, Any], scorer: SharedScorer, clock: _Clock) -> pa.Table:
+    keys, prepared = batch
     is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
     n_readable = int(is_readable.sum())
     with clock.stage("compare"):
-        compared = scorer.compare(batch.prepared) if n_readable else _empty_scores(scorer)
+        compared = scorer.compare(prepared) if n_readable else _empty_scores(scorer)
     scores = _checked(compared, n_readable, scorer)
     if n_readable < len(is_readable):
         # Row i of the batch is the i-th readable one, or nothing.

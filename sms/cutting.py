@@ -1,13 +1,9 @@
-"""The text of a batch: distinct texts, their sentences and words, and plans for the encoders.
-
-It needs no model, so a `TextReader` may work in a process of its own, ahead of the encoders.
-"""
+"""The text of a batch: its distinct texts, their sentences and words."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,34 +11,20 @@ import pyarrow.compute as pc
 
 from sms.config import CANDIDATE, SIDES, ScoringConfig
 from sms.detokenize import detokenized_if_cut
-from sms.encoders import Planner, for_texts
 from sms.metric import BatchTexts, NumberedTexts
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter, composed
 
 
-@dataclass(frozen=True)
-class ReadBatch(BatchTexts):
-    """The text of some rows, read for a run."""
-
-    plans: Mapping[str, tuple[object, Ragged, np.ndarray]]
-    """By encoder, where it plans ahead: the plan, the sentences of each text in it, and which texts
-    its tokeniser fails on."""
-
-    def needed(self, sides: Iterable[str]) -> np.ndarray:
-        """Tell which texts are read if candidates are compared with these, bool, (n_texts,)."""
-        return texts_of(self, sides)
-
-
 class TextReader:
-    """Cuts the texts of batches, remembering words; `planners` plan encodings, by alias."""
+    """Cuts the texts of batches, remembering words."""
 
-    def __init__(self, config: ScoringConfig, planners: Mapping[str, Planner]) -> None:
-        self._config, self._planners = config, planners
+    def __init__(self, config: ScoringConfig) -> None:
+        self._config = config
         self._segmenter = Segmenter(config.rules)
 
-    def read(self, rows: pa.Table) -> ReadBatch:
-        """Cut the distinct texts of some rows (`composed_rows`), and plan their encoding."""
+    def read(self, rows: pa.Table) -> BatchTexts:
+        """Cut the distinct texts of some rows (`composed_rows`)."""
         config = self._config
         numbered = numbered_texts(
             rows,
@@ -58,14 +40,7 @@ class TextReader:
         texts = self._segmenter.segment(strings)
         counts_words = any(metric.counts_words for metric in config.asked)
         words = self._whole_words(strings, texts) if counts_words else ()
-        read = ReadBatch(**vars(numbered), texts=texts, whole_words=words, plans={})
-        plans = {
-            alias: for_texts(
-                planner.plan, planner.unit, texts, read.needed(self._config.sides_of(alias))
-            )
-            for alias, planner in self._planners.items()
-        }
-        return replace(read, plans=plans)
+        return BatchTexts(**vars(numbered), texts=texts, whole_words=words)
 
     def _whole_words(
         self, texts: pa.StringArray, segmented: SegmentedTexts
@@ -86,14 +61,6 @@ class TextReader:
         places[list(whole)] = len(sentences) + np.arange(len(whole))
         sentences = sentences.and_rows(Ragged(own.values + len(words), own.offsets)).take(places)
         return words.and_rows(more.lower_words), sentences
-
-    def read_alone(self, rows: pa.Table) -> ReadBatch:
-        """Do the same for another process: words are numbered within the batch."""
-        read = self.read(composed_rows(rows))
-        return replace(read, texts=read.texts.alone())
-
-    def __reduce__(self) -> tuple[type, tuple[ScoringConfig, Mapping[str, Planner]]]:
-        return TextReader, (self._config, self._planners)
 
 
 def composed_rows(rows: pa.Table) -> pa.Table:

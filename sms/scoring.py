@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from sms.compiled import available_threads
 from sms.config import ScoringConfig
-from sms.cutting import ReadBatch, TextReader, composed_rows
-from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, PlansAhead, encode_texts
+from sms.cutting import TextReader, composed_rows, texts_of
+from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
@@ -71,7 +71,7 @@ class SummaryScorer:
         )
         self.threads = threads or available_threads()
         config.compile_aside()
-        self._reader = TextReader(config, {})
+        self._reader = TextReader(config)
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",
             precision=config.precision,
@@ -167,33 +167,19 @@ class SummaryScorer:
         """Prepare and compare in one step."""
         return self.compare(self.prepare(rows))
 
-    def reader(self) -> TextReader:
-        """Return what reads text for `prepare`, in another process for example."""
-        planners = {}
-        for alias, encoder in self.encoders.items():
-            planner = encoder.planner() if isinstance(encoder, PlansAhead) else None
-            if planner is not None:
-                planners[alias] = planner
-        return TextReader(self.config, planners)
-
-    def prepare(self, rows: pa.Table, read: ReadBatch | None = None) -> Batch:
+    def prepare(self, rows: pa.Table) -> Batch:
         """Cut the distinct texts of a batch and encode their distinct sentences.
 
         `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string),
-        perhaps `unreadable`, why a row whose texts are null cannot be read;
-        `read` the texts as read by `reader`, perhaps in another process.
+        perhaps `unreadable`, why a row whose texts are null cannot be read.
         """
         rows = composed_rows(rows)
-        read = read or self._reader.read(rows)
+        read = self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
         cannot_be_split: dict[str, np.ndarray] = {}
         for alias, encoder in self.encoders.items():
-            if alias in read.plans and isinstance(encoder, PlansAhead):
-                plan, text_sentences, failed = read.plans[alias]
-                own = encoder.run(plan)
-            else:
-                needed = read.needed(self.config.sides_of(alias))
-                own, text_sentences, failed = encode_texts(encoder, read.texts, needed)
+            needed = texts_of(read, self.config.sides_of(alias))
+            own, text_sentences, failed = encode_texts(encoder, read.texts, needed)
             encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
         batch = Batch(
             **{field.name: getattr(read, field.name) for field in fields(BatchTexts)},

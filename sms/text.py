@@ -160,28 +160,9 @@ class SegmentedTexts:
             sentence_words=self.text_words.take(filled[first]),
         )
 
-    def alone(self) -> SegmentedTexts:
-        """Return the same with words numbered within the batch, and a vocabulary of these."""
-        used, numbers = np.unique(self.sentence_words.values, return_inverse=True)
-        vocabulary = Vocabulary(_known_only, self.vocabulary.rules)
-        vocabulary.tokens = [self.vocabulary.words[k] for k in used.tolist()]
-        kept, lower = self.is_kept[used], self.lower[used]
-        vocabulary.columns |= {"kept": kept, "lower": lower}
-        return replace(
-            self,
-            sentence_words=Ragged(numbers, self.sentence_words.offsets),
-            vocabulary=vocabulary,
-            is_kept=kept,
-            lower=lower,
-        )
-
     def texts_with(self, sentences: np.ndarray) -> np.ndarray:
         """Tell which texts have one of some sentences, given by number; bool, (n_texts,)."""
         return self.text_sentences.sums(np.isin(self.text_sentences.values, sentences)) > 0
-
-
-def _known_only(chunk: str) -> None:
-    """Tokenise nothing: the words of a batch from another process are all there are."""
 
 
 def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from sms.naming import check_choice
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
-
-T = TypeVar("T")
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 """Number formats a model may compute in; `auto` is fp32 on a CPU and bf16 on a GPU."""
@@ -123,27 +121,6 @@ class Encoder(Protocol):
         """
 
 
-class Planner(Protocol):
-    """What does an encoder's share of the text, without its model; it can be pickled."""
-
-    unit: str
-    """As that of the encoder."""
-
-    def plan(self, texts: SegmentedTexts) -> Any:
-        """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
-
-
-@runtime_checkable
-class PlansAhead(Protocol):
-    """An encoder whose share of the text may be done before, and by another process."""
-
-    def planner(self) -> Planner | None:
-        """Return what does it; None if it cannot be done ahead with these settings."""
-
-    def run(self, plan: Any) -> EncodedSentences:
-        """Encode the sentences of a plan."""
-
-
 def encode_texts(
     encoder: Encoder, texts: SegmentedTexts, needed: np.ndarray
 ) -> tuple[EncodedSentences, Ragged, np.ndarray]:
@@ -152,20 +129,13 @@ def encode_texts(
     Also returns its sentences of every text, none of a text that is not needed or cannot be split,
     and the texts that the tokeniser failed on, bool, shape (n_texts,).
     """
-    return for_texts(encoder.encode, encoder.unit, texts, needed)
-
-
-def for_texts(
-    encode: Callable[[SegmentedTexts], T], unit: str, texts: SegmentedTexts, needed: np.ndarray
-) -> tuple[T, Ragged, np.ndarray]:
-    """Call what may raise `CannotSplit` for the `needed` texts; the rest as `encode_texts`."""
     part = texts.restrict(needed)
-    if unit == "text":
+    if encoder.unit == "text":
         part = part.whole()
     try:
-        vectors = encode(part)
+        encoded = encoder.encode(part)
     except CannotSplit as error:
         failed = part.texts_with(error.sentences)
-        vectors, text_sentences, others = for_texts(encode, unit, texts, needed & ~failed)
-        return vectors, text_sentences, others | failed
-    return vectors, part.text_sentences, np.zeros(needed.size, dtype=bool)
+        encoded, text_sentences, others = encode_texts(encoder, texts, needed & ~failed)
+        return encoded, text_sentences, others | failed
+    return encoded, part.text_sentences, np.zeros(needed.size, dtype=bool)

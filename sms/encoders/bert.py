@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
@@ -19,14 +19,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import ContextualEncoder, Counted
+from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
 from sms.encoders.pieces import PieceCutter, Windows
-from sms.encoders.tokens import Block, SentenceTokens, TokenPlanner
+from sms.encoders.tokens import Block, SentenceTokens
 from sms.file_hashes import hash_of_files
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts
@@ -110,36 +110,25 @@ class BertEncoder(ContextualEncoder):
             pooling="max" if pooling.mode == "max" else "mean",
         )
         self._model, self._cutter, self._pooling = model, cutter, pooling
-        self._planner = TokenPlanner(cutter, max_tokens - cutter.n_special, has_words)
-        if self._planner.max_pieces < 1:
+        self._max_pieces = max_tokens - cutter.n_special
+        if self._max_pieces < 1:
             raise ValueError(f"`max_tokens` must leave room for a piece of text, got {max_tokens}")
         most = machine.room_for(model.bytes_per_token, BLOCK_TOKENS[machine.device.type])
         self._batches = Batches(most, is_padded=model.is_padded)
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words have no unknown piece."""
-        return self._planner.known_words(texts)
+        return self._cutter.known_words(texts, self._max_pieces)
 
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode some sentences of a batch, longest first."""
-        return self._vectors(self._planner.tokens(texts, wanted, kept.values))
+        return self.run(
+            SentenceTokens.of(texts, wanted, kept.values, self._cutter, self._max_pieces)
+        )
 
-    def planner(self) -> TokenPlanner | None:
-        """Return what makes plans for `run`, in this process or another.
-
-        None where vectors are kept on disk: which ones are there is not known beforehand.
-        """
-        return None if self._disk is not None else replace(self._planner, has_words=self.has_words)
-
-    def run(self, plan: tuple[Counted, SentenceTokens]) -> EncodedSentences:
-        """Encode planned sentences, all of them: none is looked for among recent ones."""
-        counted, tokens = plan
-        self.counts["sentences"] += counted.n_kept.size
-        return self.together(counted, *self._vectors(tokens))
-
-    def _vectors(self, tokens: SentenceTokens) -> tuple[np.ndarray, np.ndarray]:
+    def run(self, tokens: SentenceTokens) -> tuple[np.ndarray, np.ndarray]:
         """Return the vectors of kept words, and each sentence's own."""
         self.counts["tokens"] += int(tokens.lengths.sum())
         words = np.empty((tokens.word_first.size, self.dimension), dtype=np.float32)

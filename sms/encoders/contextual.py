@@ -118,30 +118,10 @@ class ContextualEncoder(ABC):
     def encode(self, texts: SegmentedTexts) -> EncodedSentences:
         """Encode the distinct sentences of a batch that are not in the cache."""
         counted = count_words(texts, self.known_words(texts), self.has_words)
-        is_cut, sentences = self.is_cut(texts), texts.sentences
-        missing = np.array(self._cache.missing(sentences), dtype=np.int64)
-        fresh = self._read_or_encode(texts, missing, counted)
-        entries = [fresh.get(k) or self._cache[text] for k, text in enumerate(sentences)]
-        # whole arrays are not to be kept for the sake of a slice
-        copies = {sentences[k]: (own[0].copy(), own[1].copy()) for k, own in fresh.items()}
-        self._cache.add(copies, CACHE_BYTES)
-        self.counts["sentences"] += len(sentences)
-        self.counts["cached"] += len(sentences) - missing.size
+        is_cut = self.is_cut(texts)
+        points, own = self._cached_or_fresh(texts, counted)
+        n_kept, n_known = counted.n_kept, counted.n_known
         self.counts["truncated"] += int(is_cut.sum())
-        nothing = np.empty((0, self.dimension), dtype=np.float32)
-        points = np.concatenate([nothing, *(words for words, _ in entries)])
-        own = np.array([own for _, own in entries], np.float32).reshape(-1, self.dimension)
-        return self.together(counted, points, own, is_cut)
-
-    def together(
-        self,
-        counted: Counted,
-        points: np.ndarray,
-        own: np.ndarray,
-        is_cut: np.ndarray | None = None,
-    ) -> EncodedSentences:
-        """Join the vectors of kept words and of sentences with what is known of the sentences."""
-        n_kept, n_known, own = counted.n_kept, counted.n_known, own.astype(np.float64)
         self.counts["words"] += int(n_kept.sum())
         self.counts["unknown"] += int(n_kept.sum() - n_known.sum())
         # a model that looks words up itself may have found none
@@ -163,6 +143,24 @@ class ContextualEncoder(ABC):
     def state(self) -> dict[str, int]:
         """Return what was done so far, by `COUNTERS`."""
         return dict(self.counts)
+
+    def _cached_or_fresh(
+        self, texts: SegmentedTexts, counted: Counted
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of words that need one, and each sentence's own, float64."""
+        sentences = texts.sentences
+        missing = np.array(self._cache.missing(sentences), dtype=np.int64)
+        fresh = self._read_or_encode(texts, missing, counted)
+        entries = [fresh.get(k) or self._cache[text] for k, text in enumerate(sentences)]
+        # whole arrays are not to be kept for the sake of a slice
+        copies = {sentences[k]: (own[0].copy(), own[1].copy()) for k, own in fresh.items()}
+        self._cache.add(copies, CACHE_BYTES)
+        self.counts["sentences"] += len(sentences)
+        self.counts["cached"] += len(sentences) - missing.size
+        nothing = np.empty((0, self.dimension), dtype=np.float32)
+        points = np.concatenate([nothing, *(words for words, _ in entries)])
+        own = np.array([own for _, own in entries], np.float32).reshape(-1, self.dimension)
+        return points, own.astype(np.float64)
 
     def _read_or_encode(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted

@@ -1,8 +1,4 @@
-"""What a BERT-like model is given: the tokens of sentences, laid out in blocks.
-
-A `TokenPlanner` makes it without the model, so that another process may do it while the model
-computes.
-"""
+"""What a BERT-like model is given: the tokens of sentences, laid out in blocks."""
 
 from __future__ import annotations
 
@@ -11,48 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sms.encoders.contextual import Counted, count_words
 from sms.encoders.pieces import PieceCutter, Windows
 from sms.ragged import offsets_of, ranges
 from sms.text import SegmentedTexts
-
-
-@dataclass(frozen=True, slots=True)
-class TokenPlanner:
-    """Cuts sentences into the tokens of one model."""
-
-    cutter: PieceCutter
-    max_pieces: int
-    """Of a window, special tokens left out."""
-    has_words: bool
-    """Whether vectors of words are asked for."""
-    unit = "sentence"
-
-    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
-        """Tell which words have no unknown piece."""
-        return self.cutter.known_words(texts, self.max_pieces)
-
-    def plan(self, texts: SegmentedTexts) -> tuple[Counted, SentenceTokens]:
-        """Say all of the sentences of a batch that the model needs, or raise `CannotSplit`."""
-        counted = count_words(texts, self.known_words(texts), self.has_words)
-        every = np.arange(len(texts.sentences))
-        return counted, self.tokens(texts, every, counted.needed.values)
-
-    def tokens(self, texts: SegmentedTexts, wanted: np.ndarray, kept: np.ndarray) -> SentenceTokens:
-        """Cut the sentences of these numbers; `kept` says which of their words need a vector."""
-        pieces = self.cutter.cut(texts, wanted, self.max_pieces)
-        windows = pieces.windows(self.max_pieces)
-        first, count = pieces.first[kept], pieces.count[kept]
-        window = np.searchsorted(windows.first, first, side="right") - 1
-        first = first - windows.first[window]
-        return SentenceTokens(
-            ids=pieces.ids.values,
-            windows=windows,
-            lengths=windows.lengths + self.cutter.n_special,
-            word_first=first,
-            word_count=np.minimum(count, windows.lengths[window] - first),
-            words_of_window=np.searchsorted(window, np.arange(windows.first.size + 1)),
-        )
 
 
 class Block(NamedTuple):
@@ -81,6 +38,33 @@ class SentenceTokens:
     """Pieces of every kept word."""
     words_of_window: np.ndarray
     """Where each window's kept words begin, and the end; int64, (n_windows + 1,)."""
+
+    @classmethod
+    def of(
+        cls,
+        texts: SegmentedTexts,
+        wanted: np.ndarray,
+        kept: np.ndarray,
+        cutter: PieceCutter,
+        max_pieces: int,
+    ) -> SentenceTokens:
+        """Cut the sentences of these numbers into windows of `max_pieces`, or raise `CannotSplit`.
+
+        `kept` says which of their words need a vector; special tokens do not count as pieces.
+        """
+        pieces = cutter.cut(texts, wanted, max_pieces)
+        windows = pieces.windows(max_pieces)
+        first, count = pieces.first[kept], pieces.count[kept]
+        window = np.searchsorted(windows.first, first, side="right") - 1
+        first = first - windows.first[window]
+        return cls(
+            ids=pieces.ids.values,
+            windows=windows,
+            lengths=windows.lengths + cutter.n_special,
+            word_first=first,
+            word_count=np.minimum(count, windows.lengths[window] - first),
+            words_of_window=np.searchsorted(window, np.arange(windows.first.size + 1)),
+        )
 
     def block(self, chosen: np.ndarray, cutter: PieceCutter) -> Block:
         """Lay out the tokens of some windows and say which are those of kept words."""

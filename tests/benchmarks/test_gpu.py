@@ -42,7 +42,8 @@ def test_smoke_run_has_every_figure():
     assert found["memory"]["provoked"]
     assert found["memory"]["largest_difference"] == 0.0
     assert found["difference"]["fp32"] == 0.0
-    assert 0 < found["stand_in"]["busy_share"] <= 1
+    assert [row["workers"] for row in found["stand_in"]] == [1, 2]
+    assert all(0 < row["busy_share"] <= 1 for row in found["stand_in"])
     assert "| memory provoked | True |" in done.stdout
 
 

@@ -113,38 +113,6 @@ class UntilOnNodes:
             time.sleep(0.1)
 
 
-class Reader:
-    """What a text process of `ReadsApart` has."""
-
-    def __init__(self, fails_on=None, kills_on=None):
-        self.fails_on, self.kills_on = fails_on, kills_on
-
-    def read_alone(self, rows):
-        texts = rows["candidate"].to_pylist()
-        if self.fails_on in texts:
-            raise ValueError(f"cannot read {self.fails_on}")
-        if self.kills_on in texts:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return {"process": os.getpid(), "texts": rows["candidate"].combine_chunks()}
-
-
-class ReadsApart(CountCharacters):
-    """A scorer whose text other processes handle; `seen` lists which ones did."""
-
-    def __init__(self, reader=None, **how):
-        super().__init__(**how)
-        self._reader, self.seen = reader or Reader(), []
-
-    def reader(self):
-        return self._reader
-
-    def prepare(self, rows, read=None):
-        self.seen.append(None if read is None else read["process"])
-        if read is not None:
-            assert read["texts"].to_pylist() == rows["candidate"].to_pylist()
-        return super().prepare(rows)
-
-
 class WaitsForNextShard(CountCharacters):
     """Compares the first shard only when the one that begins with row 8 has been prepared."""
 
