@@ -1,4 +1,4 @@
-"""Where do 1, 8, 64 and 512 workers saturate, and does the simulator know two on this machine?
+"""Where do 1, 8, 64 and 512 GPUs saturate, and does the simulator know two on this machine?
 
 The driver's share is measured with shards that need nothing. Then `assay score` runs with one
 thread (static vectors), its `run.json` lets the simulator say how long two workers of this machine
@@ -30,7 +30,7 @@ from timing import finish, in_one_line, machine, say
 
 METRICS = "wms,sms,s+wms"
 N_SYSTEMS = 16
-WORKERS = (1, 8, 64, 512)
+GPUS = (1, 8, 64, 512)
 SLOW_AFTER_S = 1e6
 MIB = 1 << 20
 
@@ -178,7 +178,8 @@ def per_row(run: Path) -> dict[str, float]:
 def on_gpus(
     row: Mapping[str, float], options: argparse.Namespace, rows_per_shard: int, hand_out_s: float
 ) -> list[Outcome]:
-    """Simulate GPU workers, each with so many cores beside it, on the whole corpus."""
+    """Simulate GPUs, each with so many cores and workers that share it, on the whole corpus."""
+    shares, cores = options.workers_per_gpu, options.cores / options.workers_per_gpu
     cpu_s = row["read_s"] + row["compare_s"] + row["write_s"]
     shard = ShardWork(
         n_rows=rows_per_shard,
@@ -193,11 +194,11 @@ def on_gpus(
         simulate(
             shards,
             Machines(
-                n_workers=n_workers,
-                cores_per_worker=options.cores,
-                text_processes=max(int(options.cores) - 1, 1),
-                overlaps=options.cores > 1,
-                reads_ahead=options.cores > 1,
+                n_workers=n_gpus * shares,
+                cores_per_worker=cores,
+                workers_per_gpu=shares,
+                overlaps=True,
+                reads_ahead=True,
                 driver_start_s=options.driver_start_s,
                 worker_start_s=options.worker_start_s,
                 hand_out_s=hand_out_s,
@@ -206,7 +207,7 @@ def on_gpus(
                 request_s=options.request_s,
             ),
         )
-        for n_workers in WORKERS
+        for n_gpus in GPUS
     ]
 
 
@@ -216,11 +217,11 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
         f"{'cores':>7}{'text':>6}  bottleneck"
     )
     alone = outcomes[0].rows_per_s
-    for found in outcomes:
+    for n_gpus, found in zip(GPUS, outcomes, strict=True):
         busy = found.busy
         say(
-            f"{found.n_workers:>6}{found.seconds:>10,.0f}{found.rows_per_s:>12,.0f}"
-            f"{found.rows_per_s / alone / found.n_workers:>10.0%}{busy['driver']:>8.0%}"
+            f"{n_gpus:>6}{found.seconds:>10,.0f}{found.rows_per_s:>12,.0f}"
+            f"{found.rows_per_s / alone / n_gpus:>10.0%}{busy['driver']:>8.0%}"
             f"{busy['storage']:>8.0%}{busy['accelerator']:>6.0%}{busy['cpu']:>7.0%}"
             f"{busy['text']:>6.0%}"
             f"  {found.bottleneck}"
@@ -253,7 +254,8 @@ def main() -> None:
         for rows_per_shard in options.rows_per_shard:
             say(
                 f"\n{options.corpus_rows:,} rows in shards of {rows_per_shard:,}, "
-                f"{options.tokens_per_s:,.0f} tokens/s and {options.cores:g} cores for each GPU"
+                f"{options.tokens_per_s:,.0f} tokens/s, {options.cores:g} cores and "
+                f"{options.workers_per_gpu} workers for each GPU"
             )
             outcomes = on_gpus(row, options, rows_per_shard, cpu_s)
             print_outcomes(outcomes)
@@ -283,6 +285,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tokens-per-s", type=float, default=5e6, help="that a GPU encodes")
     parser.add_argument("--text-s", type=float, default=1.2e-6, help="of a core for a token")
     parser.add_argument("--cores", type=float, default=4.0, help="beside each GPU")
+    parser.add_argument("--workers-per-gpu", type=int, default=1)
     parser.add_argument("--driver-start-s", type=float, default=15.0)
     parser.add_argument("--worker-start-s", type=float, default=30.0)
     parser.add_argument("--storage-mib-per-s", type=float, default=10_000.0)

@@ -24,7 +24,7 @@ class ShardWork:
     cpu_s: float = 0.0
     """Seconds of one core, of work that all of a worker's cores share."""
     text_s: float = 0.0
-    """Seconds of one core in handling text, which is one thread's work in each text process."""
+    """Seconds of one core in handling text, which is one thread's work in each worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class Machines:
     n_workers: int
     cores_per_worker: float = 1.0
     """Cores a worker really has: fewer than it was given where a machine has not enough."""
-    text_processes: int = 1
-    """Processes of a worker that handle text."""
+    workers_per_gpu: int = 1
+    """Workers that share a GPU."""
     overlaps: bool = False
-    """Whether a worker's cores and its GPU work at the same time, on different batches."""
+    """Whether a worker compares one batch while it cuts and encodes the next."""
     reads_ahead: bool = False
     """Whether a worker reads what comes next of a shard while it works on what it has."""
     driver_start_s: float = 0.0
@@ -126,11 +126,14 @@ def simulate(shards: Sequence[ShardWork], machines: Machines) -> Outcome:
             next_step = "work" if step == "read" else "ask"
             work["storage"] += flow
         elif shard is not None:
-            text_s = shard.text_s / min(machines.text_processes, machines.cores_per_worker)
+            text_s = shard.text_s / min(1, machines.cores_per_worker)
             cpu_s = (shard.cpu_s + shard.text_s) / machines.cores_per_worker
-            one_by_one = text_s + shard.cpu_s / machines.cores_per_worker + shard.accelerator_s
-            together = max(text_s, cpu_s, shard.accelerator_s)
-            busy_s = together if machines.overlaps else one_by_one
+            # a batch is cut, then encoded, unless the others have the GPU for longer
+            encoded_s = max(
+                text_s + shard.accelerator_s, shard.accelerator_s * machines.workers_per_gpu
+            )
+            one_by_one = encoded_s + shard.cpu_s / machines.cores_per_worker
+            busy_s = max(encoded_s, cpu_s) if machines.overlaps else one_by_one
             after = max(now, since + busy_s) if machines.reads_ahead else now + busy_s
             next_step = "write"
             work["accelerator"] += shard.accelerator_s
@@ -167,7 +170,7 @@ def _outcome(
     busy = {
         "driver": work["driver"] / span,
         "storage": work["storage"] / span / n_streams,
-        "accelerator": work["accelerator"] / span / machines.n_workers,
+        "accelerator": work["accelerator"] / span / machines.n_workers * machines.workers_per_gpu,
         "cpu": work["cpu"] / span / machines.n_workers,
         "text": work["text"] / span / machines.n_workers,
     }

@@ -49,3 +49,13 @@ def test_seconds_by_hand(cpu_seconds, machines, seconds):
 def test_bottleneck_is_what_is_busiest(machines, work, name):
     shards = [ShardWork(n_rows=1, read_bytes=1, write_bytes=1, **work)] * 40
     assert simulate(shards, Machines(n_workers=4, **machines)).bottleneck == name
+
+
+@pytest.mark.parametrize(("workers_per_gpu", "seconds"), [(1, 3), (2, 4), (4, 8)])
+def test_workers_that_share_a_gpu_wait_for_it_by_hand(workers_per_gpu, seconds):
+    """Text takes each worker 1 s, and the GPU 2 s for each of them."""
+    machines = Machines(n_workers=workers_per_gpu, workers_per_gpu=workers_per_gpu, overlaps=True)
+    shards = [ShardWork(n_rows=1, text_s=1.0, accelerator_s=2.0)] * workers_per_gpu
+    found = simulate(shards, machines)
+    assert found.seconds == pytest.approx(seconds)
+    assert found.busy["accelerator"] == pytest.approx(2 * workers_per_gpu / seconds)
