@@ -36,7 +36,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cluster import node_check
 from cluster.node_check import NodeFacts, node_facts, package_folder
 from cluster.store import write_whole
-from sms.processors import n_processors
+from sms.process import n_processors
 from sms.urls import is_url
 
 PACKAGES = ("sms", "reffree", "cluster", "pipelines")

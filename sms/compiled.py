@@ -21,8 +21,7 @@ from typing import Any
 
 import numba
 
-from sms.forks import forget_in_forks, has_lost_threads
-from sms.processors import n_processors
+from sms.process import forget_in_forks, has_lost_threads, n_processors
 
 _LONGEST_COMPILE_S = 120.0
 """After that a process that compiles is given up."""

@@ -26,7 +26,7 @@ from pipelines.correlation.estimates import (
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.records import ALL, BEST
 from pipelines.tables.study import Study, is_baseline
-from sms.processors import n_processors
+from sms.process import n_processors
 
 ALPHA = 0.05
 """Level at which metrics are told apart, after Holm's correction."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from sms.forks import has_lost_threads
+from sms.process import has_lost_threads
 
 R = TypeVar("R")
 

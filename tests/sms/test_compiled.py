@@ -12,7 +12,7 @@ import numba
 import pytest
 
 from sms import compiled
-from sms.processors import n_processors
+from sms.process import n_processors
 
 
 @pytest.fixture

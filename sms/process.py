@@ -1,4 +1,4 @@
-"""What a forked process lacks: the threads of libraries that the process it comes from has used.
+"""How many processors a process may use, and which threads it has lost if it was forked.
 
 Only the thread that forks lives on in the new process. A pool of threads that a library made before
 looks whole there, and whoever gives it work waits for ever.
@@ -18,6 +18,11 @@ _FORKED = 0x40  # PF_FORKNOEXEC in Linux's `sched.h`
 
 _lost: set[str] = set()
 _to_forget: list[Callable[[], object]] = []
+
+
+def n_processors() -> int:
+    """Return how many processors this process may use; its machine may have more."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def has_lost_threads(*libraries: str) -> bool:
