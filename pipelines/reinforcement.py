@@ -40,8 +40,8 @@ from reffree.loop import BEST_FILE
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.learning import first_summariser, learn_stage, load_summariser
-from reinforce.stages import RewardConfig, StageConfig
-from reinforce.summarisers import SUMMARISER_FILE, Limits, Summariser
+from reinforce.stages import RewardConfig, StageConfig, Summariser
+from reinforce.summarisers import SUMMARISER_FILE, Limits
 from sms.baselines import LEAD_SENTENCES
 from sms.config import ScoringConfig
 from sms.file_hashes import hash_of_files

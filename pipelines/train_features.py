@@ -38,7 +38,7 @@ from reffree.fitting import (
 from reffree.linear import MIN_GROUPS
 from reffree.pairs import SourceSample
 from reffree.scorer import LinearPairs
-from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
+from reffree.scorer_folder import SOURCE_SAMPLE
 from reffree.splits import number_groups
 from sms.naming import OneOrMore, several
 from sms.signature import library_versions
@@ -101,9 +101,8 @@ def train_features(
         "recipes": tried,
         "preferences": [asdict(own) for own in preferences],
     }
-    signature = save_linear(
+    signature = pairs.save(
         folder,
-        pairs,
         trained_on=trained_on,
         held_out={name: asdict(own) for name, own in held_out.items()},
         versions=library_versions(),

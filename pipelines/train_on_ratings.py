@@ -38,7 +38,7 @@ from reffree.fitting import LinearRecipe
 from reffree.linear import MIN_GROUPS, Comparisons, fit_linear
 from reffree.pairs import SourceSample
 from reffree.scorer import LinearPairs
-from reffree.scorer_folder import SOURCE_SAMPLE, save_linear
+from reffree.scorer_folder import SOURCE_SAMPLE
 from reffree.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
 from sms.signature import library_versions
@@ -140,9 +140,8 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     n_documents, n_systems = (np.unique(own).size for own in (rated.documents, rated.systems))
     sample = SourceSample()
     sample.add(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
-    signature = save_linear(
+    signature = pairs.save(
         folder,
-        pairs,
         trained_on={
             "files": [base_name(file.path) for file in with_content(list_inputs(several(corpus)))],
             "candidates": len(rated.candidates),

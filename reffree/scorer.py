@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from reffree.linear import LinearModel, linear_model
 from reffree.models import ModelConfig
 from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
 from reffree.scorer_folder import (
+    FEATURES,
     WEIGHTS_FILE,
     hash_of,
     is_linear,
@@ -29,6 +30,7 @@ from reffree.scorer_folder import (
     signature_of,
     signature_of_linear,
     warn_of_versions,
+    write_settings,
 )
 from reffree.whole_texts import ReadPairs, why_not_read
 from sms.cutting import numbered_texts
@@ -257,6 +259,17 @@ class LinearPairs:
         """What identifies the scores."""
         metrics = self.features.metrics
         return signature_of_linear(self.model, metrics.signature if metrics else "")
+
+    def save(self, folder: Path, **said: Any) -> str:  # noqa: ANN401
+        """Write the folder of this scorer, which is one file; return its signature."""
+        return write_settings(
+            folder,
+            signature=self.signature,
+            model={"scorer": FEATURES, **asdict(self.model)},
+            encoder_content=self.encoder_content,
+            hashes={},
+            **said,
+        )
 
 
 def load_scorer(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors.torch import save
 
@@ -27,9 +27,6 @@ from reffree.naming import SCORER_FILE
 from sms import detokenize
 from sms.signature import version
 from sms.text import TextRules
-
-if TYPE_CHECKING:
-    from reffree.scorer import LinearPairs
 
 FORMAT = 2  # of the folder; another number is refused
 WEIGHTS_FILE = "weights.safetensors"
@@ -82,7 +79,7 @@ def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
     written = (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
     hashes = {name: hash_of(folder / name) for name in written if (folder / name).exists()}
-    return _write_settings(
+    return write_settings(
         folder,
         signature=signature_of(built, loss, hashes[WEIGHTS_FILE]),
         model=asdict(built.config),
@@ -93,20 +90,9 @@ def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  
     )
 
 
-def save_linear(folder: Path, pairs: LinearPairs, **said: Any) -> str:  # noqa: ANN401
-    """Write the folder of a scorer of features, which is one file; return its signature."""
+def write_settings(folder: Path, **settings: Any) -> str:  # noqa: ANN401
+    """Write `scorer.json` into a folder that may be new; return the signature."""
     folder.mkdir(parents=True, exist_ok=True)
-    return _write_settings(
-        folder,
-        signature=pairs.signature,
-        model={"scorer": FEATURES, **asdict(pairs.model)},
-        encoder_content=pairs.encoder_content,
-        hashes={},
-        **said,
-    )
-
-
-def _write_settings(folder: Path, **settings: Any) -> str:  # noqa: ANN401
     text = f"{json.dumps({'format': FORMAT, **settings}, indent=1, ensure_ascii=False)}\n"
     replace_file(folder / SCORER_FILE, lambda path: path.write_text(text, "utf-8"))
     return str(settings["signature"])

@@ -17,12 +17,11 @@ from reffree.pairs import SIDES
 from reinforce.documents import SPECIAL, Vocabulary, read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.network import NetworkConfig, PointerGenerator
-from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig
+from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig, Summariser
 from reinforce.summarisers import (
     SUMMARISER_FILE,
     Limits,
     PointerSummariser,
-    Summariser,
     load_pointer,
 )
 from sms.encoders.registry import parse_spec

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import nn
 from reffree.hashing import generator_of
 from reffree.loop import LoopSettings, LossSum, Ranks, precision
 from reinforce.documents import Document, batches_of, read_documents, repetition_rate, words_of
+from reinforce.hugging_face import TransformersSummariser
 from reinforce.losses import (
     advantages_of,
     divergence,
@@ -27,11 +28,12 @@ from reinforce.losses import (
     scaled,
     self_critical,
 )
-from reinforce.summarisers import Summariser, SummaryBatch
+from reinforce.summarisers import PointerSummariser, SummaryBatch
 
 if TYPE_CHECKING:
     from sms.reward import Reward
 
+Summariser: TypeAlias = PointerSummariser | TransformersSummariser
 Figures = dict[str, tuple[float, float]]  # sums and the number of their terms, by name
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,9 +20,6 @@ from reffree.checkpoint import replace_file
 from reinforce.decoding import beam_search, write
 from reinforce.documents import END, PAD, SPECIAL, UNK, Document, Vocabulary, text_of, words_of
 from reinforce.network import Encoded, NetworkConfig, PointerGenerator
-
-if TYPE_CHECKING:
-    from reinforce.hugging_face import TransformersSummariser
 
 SUMMARISER_FILE = "summariser.json"
 WEIGHTS_FILE = "weights.safetensors"
@@ -138,9 +135,6 @@ class PointerSummariser:
     def _encoded(self, batch: SummaryBatch) -> Encoded:
         with torch.no_grad():
             return self.module.encode(**batch.inputs)
-
-
-Summariser: TypeAlias = "PointerSummariser | TransformersSummariser"
 
 
 def load_pointer(folder: Path, settings: dict[str, Any], limits: Limits) -> PointerSummariser:

@@ -45,7 +45,7 @@ def test_import_is_light_and_offline(package):
 
 
 def test_no_circle_of_imports():
-    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
+    graph = grimp.build_graph(*PACKAGES)
     below = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     TopologicalSorter(below).prepare()  # raises with the circle
 

@@ -18,7 +18,7 @@ from reffree import readers
 from reffree.building import build
 from reffree.models import ModelConfig
 from reffree.scorer import LinearPairs, load_scorer
-from reffree.scorer_folder import save_linear, save_scorer
+from reffree.scorer_folder import save_scorer
 from sms import words
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
@@ -201,7 +201,7 @@ def test_changed_scorer_is_not_mixed_into_a_run(scorer, corpus, tmp_path):
 def test_scorers_of_features_are_told_apart_by_their_content(tmp_path):
     news, folder = load_scorer("news").linear, tmp_path / "scorer"
     heads = {name: replace(head, mean=head.mean + 1) for name, head in news.model.heads.items()}
-    save_linear(folder, LinearPairs(replace(news.model, heads=heads), news.features))
+    LinearPairs(replace(news.model, heads=heads), news.features).save(folder)
     config = ScoringConfig(metrics=(f"reffree@{folder}", "reffree@news"))
     own, packaged = SummaryScorer(config).content.values()  # by which workers know their files
     assert own != packaged

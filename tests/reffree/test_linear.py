@@ -23,7 +23,6 @@ from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.naming import BOUND
 from reffree.negatives import KINDS, POSITIVES, NegativesConfig
 from reffree.scorer import LearnedScorer, load_scorer
-from reffree.scorer_folder import save_linear
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
 THREE = FeatureConfig(names=("length", "density", "order"))
@@ -229,7 +228,7 @@ def test_heads_learn_their_kinds(pairs, monkeypatch):
 
 def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path):
     scorer, made = pairs
-    signature = save_linear(tmp_path / "s", scorer, trained_on={}, held_out={}, versions={})
+    signature = scorer.save(tmp_path / "s", trained_on={}, held_out={}, versions={})
     texts = texts_of(made[:6])
     before = scorer.score(*texts).scores
     loaded = load_scorer(tmp_path / "s")
@@ -244,7 +243,7 @@ def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path)
 
 
 def test_changed_weights_are_noticed(pairs, tmp_path):
-    save_linear(tmp_path / "s", pairs[0], trained_on={}, held_out={}, versions={})
+    pairs[0].save(tmp_path / "s", trained_on={}, held_out={}, versions={})
     path = tmp_path / "s" / "scorer.json"
     settings = json.loads(path.read_text())
     settings["model"]["heads"]["one"]["weights"][0] += 1

@@ -13,7 +13,6 @@ from reffree.likelihood import LanguageModel
 from reffree.negatives import NegativesConfig
 from reffree.pair.judge import PairModel
 from reffree.scorer import load_scorer
-from reffree.scorer_folder import save_linear
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.reffree.pair.tiny_judges import NEWS, SUMMARIES, write_classifier
@@ -44,7 +43,7 @@ def trained(folder, models, metrics=METRICS):
         for kind, text, label in (("positive", text, 1.0), ("break", text[:-9], 0.0))
     ]
     pairs, *_ = fit_scorer(examples, recipe.feature_config)
-    save_linear(folder, pairs, trained_on={}, held_out={}, versions={})
+    pairs.save(folder, trained_on={}, held_out={}, versions={})
     return folder
 
 
