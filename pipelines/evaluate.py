@@ -25,10 +25,11 @@ from pipelines.training_runs import stages
 from reffree.evaluation import KindFigures, confounders, judge, positive_once
 from reffree.examples import Example
 from reffree.fitting import texts_of
+from reffree.naming import find_scorer, split_head
 from reffree.negatives import NegativesConfig
 from reffree.pairs import text_key
 from reffree.scorer import LearnedScorer, load_scorer
-from reffree.scorer_folder import SOURCE_SAMPLE
+from reffree.scorer_folder import SOURCE_SAMPLE, naming_damage
 from sms.scoring import score_texts
 
 SHIPPED = "news"
@@ -85,7 +86,8 @@ def evaluate_scorer(
             tell(f"loading {folder}")
             where = chosen_device(settings.device)
             scorer = load_scorer(fetched_scorer(folder), device=where, cache_folder=cache)
-            negatives = _negatives_of(scorer, settings.negatives or None)
+            with naming_damage(find_scorer(split_head(folder)[0])):
+                negatives = _negatives_of(scorer, settings.negatives or None)
             for name, path in zip(names, paths, strict=True):
                 tell(f"judging by {path}")
                 groups, left_out = _read_domain(path, negatives, settings)

@@ -143,9 +143,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Published recipes: arguments of `NegativesConfig`."""
 
-_NO_LONGER = {"per_positive": 1, "rate": {"low": 0.0, "high": 1.0}, "length_tolerance": None}
-"""Settings that folders of earlier versions name, with the value that all negatives have now."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativesConfig:
@@ -183,17 +180,10 @@ class NegativesConfig:
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> NegativesConfig:
-        """Read what `scorer.json` says; refuse what only an earlier version could make."""
-        for name, value in _NO_LONGER.items():
-            if saved.get(name, value) != value:
-                raise ValueError(
-                    f"the scorer's negatives have a setting `{name}` that this version does not "
-                    "know; train again, or judge it with the version that wrote it"
-                )
-        kept = {name: value for name, value in saved.items() if name not in _NO_LONGER}
-        if kept.get("proportions") is not None:
-            kept["proportions"] = tuple(kept["proportions"])
-        return cls(**kept)
+        """Read what `scorer.json` says."""
+        proportions = saved["proportions"]
+        given = None if proportions is None else tuple(proportions)
+        return cls(**{**saved, "proportions": given})
 
     @property
     def needs_neighbours(self) -> bool:

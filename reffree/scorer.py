@@ -321,9 +321,7 @@ def _load_neural(
                 f"`{folder / name}` must be the file that was written with the scorer, got "
                 f"{'another file' if is_there else 'none'}; copy the folder again"
             )
-    # which layers an earlier version left untrained is of no matter here
-    said = {name: value for name, value in settings["model"].items() if name != "frozen_layers"}
-    config = ModelConfig(**said)
+    config = ModelConfig(**settings["model"])
     built = rebuild(config, folder, settings["encoder_content"], cache_folder=cache_folder)
     try:
         built.model.load_state_dict(load_file(folder / WEIGHTS_FILE))

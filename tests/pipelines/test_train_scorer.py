@@ -17,6 +17,7 @@ from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
 from reffree.fitting import RECIPES
+from reffree.naming import PACKAGED
 from reffree.scorer import load_scorer
 from tests.rare import run, wrong
 from tests.reffree.pair.tiny_judges import write_classifier
@@ -293,6 +294,17 @@ def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
     line = wrong(capsys, (run(["evaluate", str(folder), str(corpus), "--quiet"]), None))
     assert "was trained on some documents of" in line
     assert run(["evaluate", str(folder), str(corpus), "--split-anew", "--quiet"]) == 0
+
+
+def test_negatives_that_nobody_knows_are_refused_in_one_line(pairs, tmp_path, capsys):
+    folder = tmp_path / "scorer"
+    folder.mkdir()
+    settings = json.loads((PACKAGED / "news" / "scorer.json").read_text())
+    settings["trained_on"]["negatives"]["per_positive"] = 2
+    (folder / "scorer.json").write_text(json.dumps(settings))
+    line = wrong(capsys, (run(["evaluate", str(folder), str(pairs), "--quiet"]), None))
+    assert f"`{folder}/scorer.json` must be as this version of assay writes it, got another" in line
+    assert "per_positive" in line
 
 
 def resumed(train, options, capsys, module, name, is_reached):

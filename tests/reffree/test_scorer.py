@@ -192,13 +192,6 @@ def test_other_version_of_a_library_is_said_and_another_encoder_refused(bert, tm
         load_scorer(tmp_path)
 
 
-def test_folder_of_an_earlier_version_is_read(bert, tmp_path):
-    save(build(bert), tmp_path)
-    before = load_scorer(tmp_path).score(SOURCES, CANDIDATES).scores
-    change_model(tmp_path, frozen_layers=1)
-    np.testing.assert_array_equal(load_scorer(tmp_path).score(SOURCES, CANDIDATES).scores, before)
-
-
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
