@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from reffree.features import FeatureConfig
-from reffree.naming import BOUND
 
+BOUND = 8.0
+"""Scores of heads lie within so many standard deviations of the mean."""
 CLIPPED_AT = 4.0
 """Standard deviations from the mean; a feature that is farther out counts as that far."""
 PENALTIES = tuple(10.0**k for k in range(-6, 2))

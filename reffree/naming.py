@@ -8,7 +8,6 @@ from pathlib import Path
 from sms.naming import AnyPath, user_path
 
 SCORER_FILE = "scorer.json"
-BOUND = 8.0  # scores of heads lie within so many standard deviations of the mean
 PACKAGED = Path(__file__).with_name("data")
 """Scorers that come with the package, each in its folder."""
 

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 
 from reffree.building import Built, rebuild
 from reffree.features import UNDEFINED, PairFeatures
-from reffree.linear import LinearModel, linear_model
+from reffree.linear import BOUND, LinearModel, linear_model
 from reffree.models import ModelConfig
-from reffree.naming import BOUND, SCORER_FILE, find_scorer, split_head
+from reffree.naming import SCORER_FILE, find_scorer, split_head
 from reffree.scorer_folder import (
     FEATURES,
     WEIGHTS_FILE,

@@ -19,8 +19,7 @@ from reffree.aspects import (
 from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig
 from reffree.fitting import LinearRecipe, fit_heads, fit_scorer, judge_heads, texts_of
-from reffree.linear import PENALTIES, Comparisons, fit_linear, fit_weights
-from reffree.naming import BOUND
+from reffree.linear import BOUND, PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.negatives import KINDS, POSITIVES, NegativesConfig
 from reffree.scorer import LearnedScorer, load_scorer
 
