@@ -30,13 +30,13 @@ from stand_in import StandIn, busy_share
 from timing import in_one_line, machine, print_json, say, short
 
 from cluster import Job, Shard, Workers, list_inputs, plan_shards, run_local, run_processes
-from sms.compiled import available_threads
 from sms.config import ScoringConfig
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
 from sms.encoders.contextual import count_words
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 from sms.encoders.tokens import SentenceTokens
+from sms.process import available_threads
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, Segmenter
 

@@ -110,7 +110,7 @@ def begin(
 def machine(*distributions: str) -> dict[str, str]:
     """Say on what, and with which versions, a benchmark ran."""
     from cluster.worker import processor_kind
-    from sms.compiled import available_threads
+    from sms.process import available_threads
 
     return {
         "processor": processor_kind(),

@@ -59,7 +59,7 @@ from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.encoders import encoders_of
 from pipelines.settings.score import ScoreSettings
-from sms.compiled import is_compiled
+from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
@@ -135,8 +135,6 @@ class _Run:
             **{name: getattr(settings, name) for name in same},
         )
         self.machines = Machines.of(settings, is_neural=self.is_neural)
-        if self.machines.is_local:
-            self.config.compile_aside()
         if self.config.precision == "auto" and self.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         self.fields = self.config.columns

@@ -147,11 +147,6 @@ class ScoringConfig:
         read = {side for metric in metrics for side in metric.sides}
         return tuple(side for side in SIDES if side in read)
 
-    def compile_aside(self) -> None:
-        """Have another process compile what the metrics need, where nobody has done so before."""
-        for metric in self.asked:
-            metric.compile_aside()
-
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}

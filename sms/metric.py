@@ -435,9 +435,6 @@ class Metric:
         """Return lowest and highest value, where its model's folder says them."""
         return self.bounds
 
-    def compile_aside(self) -> None:
-        """Have another process compile what takes seconds, while models are loaded here."""
-
     def open(self, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own; metrics of equal `path` and `settings` share it."""
         return None

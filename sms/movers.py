@@ -12,7 +12,7 @@ from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
 from sms.ragged import Ragged, offsets_of, ranges
 from sms.reasons import INDISTINGUISHABLE
 from sms.signature import encoder_part
-from sms.transport import MAX_CELLS, Clouds, mover_costs, simplex
+from sms.transport import MAX_CELLS, Clouds, mover_costs
 from sms.transport.clouds import JOINT, SENTENCES, WORDS
 
 PROBLEMS = {"wms": WORDS, "sms": SENTENCES, "s+wms": JOINT}
@@ -117,10 +117,6 @@ class Mover(Metric):
                     "whole texts; leave out `unit=text`"
                 )
         super().check(specs)
-
-    def compile_aside(self) -> None:
-        """Have the solver compiled."""
-        simplex.compile_aside()
 
     def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the encoder and the problem."""

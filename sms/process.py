@@ -25,6 +25,14 @@ def n_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def available_threads() -> int:
+    """Return `OMP_NUM_THREADS`, in Ray a worker's share, or the number of processors."""
+    declared = os.environ.get("OMP_NUM_THREADS", "")
+    if declared.isdigit() and int(declared) > 0:
+        return int(declared)
+    return n_processors()
+
+
 def has_lost_threads(*libraries: str) -> bool:
     """Tell whether this process was forked from one that had loaded one of these libraries."""
     return not _lost.isdisjoint(libraries or LIBRARIES)

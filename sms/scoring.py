@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sms.compiled import available_threads
+from sms.compiling import compile_for
 from sms.config import ScoringConfig
 from sms.cutting import TextReader, composed_rows, texts_of
 from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
+from sms.process import available_threads
 from sms.ragged import Ragged
 from sms.reasons import CUT, Reason, statuses
 from sms.sentences import joined
@@ -70,7 +71,7 @@ class SummaryScorer:
             SummaryScorer, config, threads, device=device, cache_folder=cache_folder
         )
         self.threads = threads or available_threads()
-        config.compile_aside()
+        compile_for(config.metrics)
         self._reader = TextReader(config)
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",

@@ -27,6 +27,7 @@ from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
 from sms.naming import counted
+from sms.process import available_threads
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Machines:
         """Say in a line what this machine computes with; nothing of the nodes of a cluster."""
         if self.ray.address is not None:
             return ""
-        text = f"Found: {counted(_available_threads(), 'core')}"
+        text = f"Found: {counted(available_threads(), 'core')}"
         if is_neural and self.settings.device != "cpu":
             text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
         may_use_bf16 = is_neural and self.settings.precision == "auto"
@@ -138,7 +139,7 @@ class Machines:
     @property
     def n_workers(self) -> int:
         """Processes of this machine that score: as many as were asked for, or as fill it."""
-        return self.ray.workers or max(1, _available_threads() // self.worker_threads)
+        return self.ray.workers or max(1, available_threads() // self.worker_threads)
 
     @property
     def worker_threads(self) -> int:
@@ -176,7 +177,7 @@ class Machines:
         """As many as the workers that are asked for would have together, else all there are."""
         if self.is_local and self.settings.workers is not None:
             return self.n_workers * self.worker_threads
-        return (self.is_local and self.settings.cpus_per_worker) or _available_threads()
+        return (self.is_local and self.settings.cpus_per_worker) or available_threads()
 
     def run(
         self,
@@ -205,9 +206,3 @@ def may_have_gpu() -> bool:
     """Say whether this machine has a driver of GPUs that torch can use."""
     drivers = ("nvidiactl", "nvmap", "kfd", "dxg")  # NVIDIA, its small boards, AMD, WSL
     return sys.platform != "linux" or any(os.path.exists(f"/dev/{name}") for name in drivers)
-
-
-def _available_threads() -> int:
-    from sms.compiled import available_threads  # brings the compiler, which takes a moment
-
-    return available_threads()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sms.compiled import available_threads, thread_pool
+from sms.compiled import thread_pool
+from sms.process import available_threads
 from sms.ragged import Ragged, offsets_of
 from sms.transport.clouds import JOINT, SENTENCES, WORDS, lay_out
 from sms.transport.distances import SPARE_COLUMNS, SPARE_ROWS, padded_dimension

@@ -27,8 +27,8 @@ from functools import partial
 
 import numpy as np
 
-from sms import compiled
 from sms.compiled import kernel
+from sms.compiling import SOLVER, wait_for_compiler
 from sms.transport.start import BIG, highest_bit, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
@@ -85,11 +85,6 @@ def room_for_mass(n_rows: int) -> int:
     return bits
 
 
-def compile_aside() -> None:
-    """Have the loop compiled in another process, where nobody has compiled it before."""
-    compiled.compile_aside(f"{__name__}:compile_here", solve_problems.__name__)
-
-
 def compile_here() -> None:
     """Compile the loop by solving a problem."""
     one, zero = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -101,7 +96,7 @@ def compile_here() -> None:
 
 def solve(problems: Problems) -> Solution:
     """Solve problems one after the other, in one compiled call."""
-    compiled.wait_for_compiler(f"{__name__}:compile_here")
+    wait_for_compiler(SOLVER)
     is_turned = problems.n_rows > problems.n_columns
 
     def turned(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,7 @@ MACHINES = [
 
 @pytest.mark.parametrize(("settings", "variable", "expected"), MACHINES)
 def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expected):
-    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
+    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
     monkeypatch.setenv("RAY_ADDRESS", variable or "")
     found = Machines.of(ScoreSettings(out="out", **settings), is_neural=False)
     if found.is_local:
@@ -118,7 +118,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("here", "processor", "settings", "expected"), FOUND)
 def test_what_was_found_is_said(machine, monkeypatch, here, processor, settings, expected):
-    monkeypatch.setattr("sms.compiled.available_threads", lambda: 8)
+    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
     found = machine(here, **settings)
     monkeypatch.setattr(module, "processor_kind", lambda: processor)
     assert found.found(is_neural=settings.get("is_neural", True)) == expected

@@ -8,11 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numba
 import pytest
 
-from sms import compiled
-from sms.process import n_processors
+from sms import compiling
+from sms.process import available_threads, n_processors
 
 
 @pytest.fixture
@@ -20,15 +19,15 @@ def nowhere_to_write(tmp_path, monkeypatch):
     """Neither the sources' folder nor the home can be written, not even by root."""
     blocked = tmp_path / "a-file"
     blocked.touch()
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(compiled, "__file__", str(blocked / "sms" / "compiled.py"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(compiling, "__file__", str(blocked / "sms" / "compiling.py"))
     monkeypatch.setattr(Path, "home", lambda: blocked)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def choose_cache_folder():
-    return compiled.cache_folder.__wrapped__()
+    return compiling.cache_folder.__wrapped__()
 
 
 def test_temporary_cache_folder_where_nothing_else_is_writable(nowhere_to_write):
@@ -40,7 +39,7 @@ def test_temporary_cache_folder_where_nothing_else_is_writable(nowhere_to_write)
 @pytest.mark.parametrize("writable", ["sources", "home"])
 def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_write, monkeypatch):
     if writable == "sources":
-        monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+        monkeypatch.setattr(compiling, "__file__", str(nowhere_to_write / "sms" / "compiling.py"))
         expected = nowhere_to_write / "sms" / "__pycache__"
     else:
         monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
@@ -50,13 +49,13 @@ def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_wri
 
 
 def test_named_cache_folder_kept(nowhere_to_write, monkeypatch):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "/some/where")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/some/where")
     assert choose_cache_folder().parent == Path("/some/where")
     assert not list(nowhere_to_write.glob("sms-kernels-*"))
 
 
 def test_cache_folder_changes_with_any_source_of_kernels(nowhere_to_write, monkeypatch):
-    monkeypatch.setattr(compiled, "__file__", str(nowhere_to_write / "sms" / "compiled.py"))
+    monkeypatch.setattr(compiling, "__file__", str(nowhere_to_write / "sms" / "compiling.py"))
     kernels = nowhere_to_write / "sms" / "transport" / "simplex.py"
     kernels.parent.mkdir(parents=True)
     kernels.write_text("@kernel()\ndef one(): ...")
@@ -72,16 +71,16 @@ def test_another_process_compiles_meanwhile(tmp_path):
     """What it has compiled is loaded, and a process that fails costs time but no result."""
     program = """
 import os, time
-from sms import compiled
-from sms.transport import simplex
-compiled.available_threads = lambda: 2
+from sms import compiling
+compiling.available_threads = lambda: 2
 if os.environ.get("FAILS"):
-    compiled.compile_aside("sms.transport.simplex:no_such_function", "solve_problems")
+    compiling.compile_aside("sms.transport.simplex:no_such_function", "solve_problems")
 else:
-    simplex.compile_aside()
-    process, = compiled._compiling.values()
+    compiling.compile_for(["length", "s+wms@glove:source"])
+    process, = compiling._compiling.values()
     assert process.wait() == 0
-    assert compiled.is_compiled("solve_problems")
+    assert compiling.is_compiled("solve_problems")
+from sms.transport import simplex
 simplex.compile_here()
 print(sum(simplex.solve_problems.stats.cache_hits.values()))
 """
@@ -105,12 +104,12 @@ print(sum(simplex.solve_problems.stats.cache_hits.values()))
 def test_threads_follow_the_worker(declared, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", declared)
     expected = int(declared) if declared in ("3", "1") else n_processors()
-    assert compiled.available_threads() == expected
+    assert available_threads() == expected
 
 
 def test_first_run_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
-    assert not compiled.is_compiled()
+    monkeypatch.setattr(compiling, "cache_folder", lambda: tmp_path)
+    assert not compiling.is_compiled()
     (tmp_path / "sms_1").mkdir()
     (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()
-    assert compiled.is_compiled()
+    assert compiling.is_compiled()
