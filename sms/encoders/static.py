@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from uuid import uuid4
 
@@ -36,6 +36,8 @@ _TABLE_FORMAT = 2
 """Part of every table's name: another format finds nothing rather than something wrong."""
 _ARRAYS = ("vectors", "keys", "rows")
 _KEY_BYTES = 16
+_UNNAMED = count()
+"""Tells tables without a hash apart; an address may be that of one that is gone."""
 _LONGEST_LINE = 1 << 20
 _LARGEST = np.finfo(np.float32).max
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -107,7 +109,7 @@ class StaticEncoder:
         zero_unknown: bool = False,
     ) -> None:
         self._table = table
-        self._column = f"row:{content_hash or id(self)}"
+        self._column = f"row:{content_hash or next(_UNNAMED)}"
         self.content_hash = content_hash
         self.pooling = pooling
         self._zero_unknown = zero_unknown

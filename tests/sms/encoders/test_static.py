@@ -180,8 +180,9 @@ def test_word_order_changes_no_bit():
 
 def test_two_encoders_share_a_vocabulary():
     segmented = Segmenter().segment(pa.array(["cat dog"]))
-    assert simple("cat").encode(segmented).sentence_words[0].tolist() == [0]
-    assert simple("dog cat").encode(segmented).sentence_words[0].tolist() == [1, 0]
+    for _ in range(20):  # those that are gone leave their addresses to others
+        assert simple("cat").encode(segmented).sentence_words[0].tolist() == [0]
+        assert simple("dog cat").encode(segmented).sentence_words[0].tolist() == [1, 0]
 
 
 # The table that processes share
