@@ -223,6 +223,7 @@ def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
         "encoders": settings.encoders,
         "multi_reference": settings.multi_reference,
         "language": settings.language,
+        "stemmer": settings.stemmer,
         **({"models": settings.models} if settings.models else {}),
     }
 

@@ -126,7 +126,10 @@ class _Run:
         paths = [table["path"] for table in (settings.models or {}).values()]
         for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
             check_no_secrets(text)
-        same = ("preset", "multi_reference", "language", "sentences", "source_tokens", "precision")
+        same = (
+            *("preset", "multi_reference", "language", "stemmer", "sentences", "source_tokens"),
+            "precision",
+        )
         self.corpora, self.settings = corpora, settings
         self.config = ScoringConfig(
             metrics=tuple(settings.metrics),

@@ -17,8 +17,9 @@ import regex
 from reffree.hard_edits import ENGLISH
 from reffree.matching import NO_WORD, best_sentences, components, share_linked
 from sms import baselines
-from sms.overlap import counts_in, number, number_ngrams, rouge_n
+from sms.overlap import counts_in, number, number_ngrams
 from sms.ragged import Ragged, owners_of, places_of, ranges
+from sms.rouge import rouge_of_words
 from sms.text import SegmentedTexts
 
 BAD_SHARE = 0.5
@@ -96,7 +97,7 @@ def _of_words(pairs: TextPairs) -> dict[str, np.ndarray]:
         "density": np.log1p(baselines.density(words, *both)),
         "novelty": _means(novel, owner, pairs.candidate.size),
         "joined": _means(novel[both_known], owner[both_known], pairs.candidate.size),
-        "rouge2_p": rouge_n(words, *both, 2).precision,
+        "rouge2_p": rouge_of_words(words, *both, "rouge2").precision,
         "lead3": baselines.lead3(pairs.texts.lower_words, pairs.texts.text_sentences, *both),
     }
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from sms import detokenize
 from sms.metric import Batch, Metric, Setting
-from sms.overlap import counts_in, number, number_ngrams, rouge_l
+from sms.overlap import counts_in, number, number_ngrams
 from sms.overlap_kernels import next_occurrences, sum_fragments
 from sms.ragged import Ragged, offsets_of, ranges
+from sms.rouge import rouge_of_words
 
 LEAD_SENTENCES = 3
 """Sentences of a news article that are its lead, as in Nallapati, Zhai and Zhou 2017."""
@@ -102,7 +103,7 @@ def lead3(
     spoken = text_sentences.values[has_words]
     leads = Ragged.from_lengths(spoken[ranges(offsets[:-1], lengths)], lengths)
     words = text_sentences.and_rows(leads).expand(sentence_words)
-    return rouge_l(words, candidate, source + len(text_sentences)).f
+    return rouge_of_words(words, candidate, source + len(text_sentences), "rougeL").f
 
 
 def _share(part: np.ndarray, whole: np.ndarray, is_defined: np.ndarray) -> np.ndarray:

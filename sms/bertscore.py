@@ -254,7 +254,7 @@ class BertScore(Metric):
     def _score(self, batch: Batch) -> dict[str, np.ndarray]:
         (side,) = self.sides
         of = batch.pairs[side]
-        texts, has_words = batch.plain
+        texts, has_words = batch.written, batch.is_written
         is_read = has_words[of.candidate] & has_words[of.other]
         distinct, place = np.unique(
             np.stack([of.candidate, of.other], axis=1)[is_read], axis=0, return_inverse=True

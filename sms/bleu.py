@@ -9,6 +9,7 @@ from importlib import metadata
 import numpy as np
 
 from sms.metric import EITHER, Batch, Metric, Setting
+from sms.text import TextRules
 
 _HIGHEST = 100.0
 TOKENIZERS = {"zh": "zh", "ja": "char"}
@@ -29,6 +30,10 @@ class SacreBleu(Metric):
     reads_words: bool
     """Whether it cuts texts into words, which sacreBLEU does by language."""
 
+    def needs_sentences(self, rules: TextRules) -> bool:
+        """Say that it reads texts as they are written."""
+        return False
+
     def options_of(self, setting: Setting) -> dict[str, object]:
         """Return the arguments of the class for the language of a run."""
         words = {"tokenize": TOKENIZERS.get(setting.rules.language, "13a")}
@@ -46,7 +51,7 @@ class SacreBleu(Metric):
         options = self.options_of(batch.setting)
         sentence_score = getattr(sacrebleu.metrics, self.kind)(**options).sentence_score
         (side,) = self.sides
-        texts, has_words = batch.plain
+        texts, has_words = batch.written, batch.is_written
         known: dict[tuple[int, ...], float] = {}
 
         def scored(*numbers: int) -> float:

@@ -41,6 +41,8 @@ class ScoringConfig:
     sentences: str = "split"
     """`split`, or `given`: every text is a list of sentences, which are taken as they are. Several
     references or sources are then a list of such lists, and a text is one sentence."""
+    stemmer: bool = False
+    """Whether ROUGE counts words without their endings, by Porter's stemmer; English only."""
     source_tokens: int | None = None
     """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
     Nenkova, figure 2); other texts stay whole."""
@@ -64,6 +66,12 @@ class ScoringConfig:
                 raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
             if self.source_tokens < 1:
                 raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
+        if not isinstance(self.stemmer, bool):
+            raise TypeError(f"`stemmer` must be true or false, got {self.stemmer!r}")
+        if self.stemmer and self.language != "en":
+            raise ValueError(
+                f"`stemmer` is Porter's, for English, got language {self.language!r}; leave it out"
+            )
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         specs = _specs_of(self.encoders)
@@ -134,25 +142,17 @@ class ScoringConfig:
         read = {"candidate", *(side for metric in self.asked for side in metric.sides)}
         return tuple(side for side in SIDES if side in read)
 
-    @property
-    def text_sides(self) -> tuple[str, ...]:
-        """Those of `references` and `sources` that are cut into sentences and words here."""
-        return self._sides([metric for metric in self.asked if metric.reads_texts])
-
     def sides_of(self, alias: str) -> tuple[str, ...]:
         """Return what the metrics of an encoder compare with, of `references` and `sources`."""
-        return self._sides([metric for metric in self.asked if alias in metric.encoders])
-
-    def _sides(self, metrics: list[Metric]) -> tuple[str, ...]:
-        read = {side for metric in metrics for side in metric.sides}
+        of_encoder = (metric for metric in self.asked if alias in metric.encoders)
+        read = {side for metric in of_encoder for side in metric.sides}
         return tuple(side for side in SIDES if side in read)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
         left_out = {"asked", "model_paths"}  # the names say it
-        if not self.models:
-            left_out.add("models")
+        left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
         said = {own.name: getattr(self, own.name) for own in fields(self)}
         said |= {"encoders": encoders, "metrics": list(self.metrics)}
         return {name: value for name, value in said.items() if name not in left_out}

@@ -32,15 +32,15 @@ class TextReader:
             multi_reference=config.multi_reference,
             source_tokens=config.source_tokens,
         )
-        readers = [metric for metric in config.asked if metric.reads_texts]
-        strings = numbered.strings
-        if len(readers) < len(config.asked):
-            needed = texts_of(numbered, config.text_sides, has_candidates=bool(readers))
-            strings = pc.if_else(pa.array(needed), strings, pa.scalar(None, pa.string()))
+        readers = [metric for metric in config.asked if metric.needs_sentences(config.rules)]
+        sides = {side for metric in readers for side in metric.sides}
+        is_split = texts_of(numbered, sides, has_candidates=bool(readers))
+        nothing = pa.scalar(None, pa.string())
+        strings = pc.if_else(pa.array(is_split), numbered.strings, nothing)
         texts = self._segmenter.segment(strings)
         counts_words = any(metric.counts_words for metric in config.asked)
         words = self._whole_words(strings, texts) if counts_words else ()
-        return BatchTexts(**vars(numbered), texts=texts, whole_words=words)
+        return BatchTexts(**vars(numbered), texts=texts, is_split=is_split, whole_words=words)
 
     def _whole_words(
         self, texts: pa.StringArray, segmented: SegmentedTexts

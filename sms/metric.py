@@ -135,6 +135,7 @@ class Setting:
     preset: str
     multi_reference: str
     source_tokens: int | None
+    stemmer: bool
     threads: int
     memory: dict[str, Any] = field(default_factory=dict)
     """What metrics keep from one batch to the next."""
@@ -193,6 +194,8 @@ class BatchTexts(NumberedTexts):
 
     texts: SegmentedTexts
     """Those that some metric reads so; the others have no sentences."""
+    is_split: np.ndarray
+    """Which texts these are, bool, shape (n_texts,)."""
     whole_words: tuple[Ragged, ...]
     """Lower-cased words of sentences, and sentences of texts; words that a tokeniser has cut are
     whole again. Nothing where no metric counts words."""
@@ -212,11 +215,6 @@ class Batch(BatchTexts):
     reasons: list[Reason] = field(default_factory=list)
     """What metrics say of rows."""
     _made: dict[Hashable, Any] = field(default_factory=dict)
-
-    @cached_property
-    def plain(self) -> tuple[list[str], np.ndarray]:
-        """The distinct texts in whole, and which of them have words, bool, shape (n_texts,)."""
-        return self.written, self.texts.text_sentences.expand(self.texts.lower_words).lengths > 0
 
     def tell(
         self,
@@ -341,7 +339,7 @@ class Metric:
     counts_words: ClassVar[bool] = False
     """Whether it counts words of `Batch.whole_words`."""
     reads_texts: ClassVar[bool] = True
-    """Whether it reads sentences, words and vectors of the batch, or else its texts as written."""
+    """Whether texts without sentences or words have no score; others say why by themselves."""
     averages: ClassVar[bool] = False
     """Whether `@all` is the mean over all encoders."""
 
@@ -408,6 +406,10 @@ class Metric:
             sides=sides,
             encoders=named if self.has_encoder else (),
         )
+
+    def needs_sentences(self, rules: TextRules) -> bool:
+        """Tell whether it reads sentences, words or vectors, for which texts are cut."""
+        return self.reads_texts
 
     def columns_of(self, asked: MetricName) -> tuple[str, ...]:
         """Name the column that is asked for, or all of a metric that has several."""

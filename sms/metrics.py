@@ -20,7 +20,7 @@ from sms.cosine import COSINE
 from sms.data_files import data_tables
 from sms.metric import Batch, Metric, MetricName, Setting, split_name
 from sms.movers import MOVERS
-from sms.overlap import ROUGE
+from sms.rouge import ROUGE
 from sms.signature import TEXT_FORM, cut_part, encoder_part, version
 
 METRICS: dict[str, Metric] = {

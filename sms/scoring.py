@@ -95,6 +95,7 @@ class SummaryScorer:
             preset=config.preset,
             multi_reference=config.multi_reference,
             source_tokens=config.source_tokens,
+            stemmer=config.stemmer,
             threads=self.threads,
         )
 
@@ -235,6 +236,8 @@ def _leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
     if not np.any([batch.texts.cannot_be_split, *batch.cannot_be_split.values()]):
         return
     for metric in _readers(batch):
+        if not metric.needs_sentences(batch.setting.rules):
+            continue
         failed = batch.texts.cannot_be_split
         for alias in metric.encoders:
             failed = failed | batch.cannot_be_split[alias]
@@ -303,14 +306,15 @@ def _cut_texts(batch: Batch) -> Iterator[Reason]:
 
 def _text_reasons(batch: Batch) -> list[tuple[str, str, np.ndarray]]:
     """Return why texts cannot be scored, of which encoder, and which; the most basic first."""
-    texts = batch.texts
+    texts, readers = batch.texts, _readers(batch)
     has_words = texts.sentence_words.sums(texts.is_kept[texts.sentence_words.values]) > 0
     n_with_words = texts.text_sentences.sums(has_words[texts.text_sentences.values])
+    not_written = batch.why_not_written()
     basic = {
-        "null": batch.strings.is_null().to_numpy(zero_copy_only=False),
+        "null": not_written["null"],
         CANNOT_BE_SPLIT: texts.cannot_be_split,
-        "empty": texts.text_sentences.lengths == 0,
-        "no_words": n_with_words == 0,
+        "empty": not_written["empty"] | (batch.is_split & (texts.text_sentences.lengths == 0)),
+        "no_words": not_written["no_words"] | (batch.is_split & (n_with_words == 0)),
     }
     found, is_said = [], np.zeros(len(texts.text_sentences), dtype=bool)
     for why, flags in basic.items():
@@ -322,7 +326,7 @@ def _text_reasons(batch: Batch) -> list[tuple[str, str, np.ndarray]]:
         others.append(("no_known_words", alias, (of_texts.lengths > 0) & (n_known == 0)))
     others += [(CANNOT_BE_SPLIT, alias, flags) for alias, flags in batch.cannot_be_split.items()]
     of_metrics: dict[str, np.ndarray] = {}
-    for metric in _readers(batch):
+    for metric in readers:
         of_metrics |= metric.text_reasons(batch)
     others += [(why, "", flags) for why, flags in of_metrics.items()]
     return found + [(why, of, flags & ~is_said) for why, of, flags in others]

@@ -8,7 +8,8 @@ from importlib import metadata
 from sms.encoders import Encoder
 
 LIBRARIES = (
-    *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk", "rouge-score"),
+    *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk"),
+    "rouge-score-rs",
     *("sacrebleu", "sentence-transformers", "tensorflow"),
     *("rjieba", "SudachiPy", "sudachidict-small"),
 )

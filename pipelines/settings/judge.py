@@ -52,6 +52,8 @@ class JudgeSettings(Settings):
     """With several references, take the best score, the mean, or the score against the first."""
     language: Annotated[str, "rare"] = "en"
     """Language of the texts, as in `assay score`."""
+    stemmer: Annotated[bool, "rare"] = False
+    """Take the endings of words off before ROUGE counts them, as in `assay score`."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Run neural encoders on this device, as in `assay score`."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

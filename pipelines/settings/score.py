@@ -43,6 +43,9 @@ class ScoreSettings(Settings):
     """With several references, take the best score, the mean, or the score against the first."""
     language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
     """Language of the texts. zh and ja need the extra of the same name."""
+    stemmer: bool = False
+    """Take the endings of English words off before ROUGE counts them (Porter's stemmer), as most
+    published ROUGE does."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
     """`given`: every text is a list of sentences and is not cut further; several references or
     sources are lists of such lists."""

@@ -40,7 +40,7 @@ def test_signature_by_hand(glove):
     assert found["sms"] == f"sms|{encoder}|{mover}|ref:best|{rules}"
     assert found["sms:source"] == f"sms:source|{encoder}|{mover}|source:mean|first:all|{rules}"
     assert found["cosine"] == f"cosine|{encoder}|weight:kept-words|ref:best|{rules}"
-    rouge = f"tok:rouge-score|stem:no|rs:{metadata.version('rouge-score')}"
+    rouge = f"tok:rouge-score|stem:no|rouge-score-rs:{metadata.version('rouge-score-rs')}"
     assert found["rougeL_f"] == f"rougeL_f|{rouge}|ref:best|{rules}"
     assert found["length"] == f"length|detok:v1|{rules}"
     assert found["novelty"] == f"novelty|detok:v1|source:mean|first:all|{rules}"

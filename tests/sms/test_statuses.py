@@ -205,7 +205,9 @@ def test_candidate_that_cannot_be_split_has_a_status(config):
         found = scorer.score(rows).to_pylist()
         row = found.pop(1)
         assert found == expected
-        assert row == dict.fromkeys(config.columns) | {"status": "candidate:cannot_be_split"}
+        assert row.pop("status") == "candidate:cannot_be_split"
+        # ROUGE needs no sentences and has its own words
+        assert all((row[name] is not None) == name.startswith("rouge") for name in row)
 
 
 @pytest.mark.usefixtures("broken_splitter")
@@ -217,9 +219,9 @@ def test_candidate_that_cannot_be_split_has_a_status(config):
             [REFERENCES[0], BROKEN],
             SOURCES[0],
             "reference",
-            {"rouge1_f", "wms", "known_words@glove"},
+            {"wms", "known_words@glove"},
         ),
-        (REFERENCES[0], BROKEN, "source", {"rougeL_f:source", "compression"}),
+        (REFERENCES[0], BROKEN, "source", {"compression"}),
     ],
 )
 def test_text_compared_with_that_cannot_be_split(config, references, source, status, blank):
