@@ -319,10 +319,15 @@ class Segmenter:
 
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut further texts; words have the numbers that they had in those before."""
-        tried = [attempt(self._sentences, text or "") for text in texts.to_pylist()]
-        cannot_be_split = np.array([own is None for own in tried], dtype=bool)
+        is_text = texts.is_valid().to_numpy(zero_copy_only=False)
+        tried = [attempt(self._sentences, text) for text in texts.drop_null().to_pylist()]
+        cannot_be_split, lengths = (
+            np.zeros(is_text.size, dtype=bool),
+            np.zeros(is_text.size, np.int64),
+        )
+        cannot_be_split[is_text] = [own is None for own in tried]
         pieces = [own or [] for own in tried]
-        lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+        lengths[is_text] = [len(piece) for piece in pieces]
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
