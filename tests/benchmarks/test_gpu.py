@@ -47,6 +47,7 @@ def test_smoke_run_has_every_figure():
     assert "| memory provoked | True |" in done.stdout
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_what_to_do():
     done = run()
     assert done.returncode == 1

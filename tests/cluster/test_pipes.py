@@ -91,6 +91,7 @@ def assay_command(folder, command, content):
     )
 
 
+@pytest.mark.slow
 def test_standard_input(tmp_path):
     content = write_table(tmp_path, "plain.csv").read_bytes()
     first = assay_command(tmp_path, COMMAND, content)

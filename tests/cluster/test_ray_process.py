@@ -85,6 +85,7 @@ sys.exit("ray" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_process_that_waits_never_imports_ray_even_where_nobody_answers():
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True, check=False
@@ -109,6 +110,7 @@ call_apart(drivers.wait_and_tidy, sys.argv[1], tell={"pid": heard}, address="now
 IN_THE_BACKGROUND = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "before"),
     [(signal.SIGKILL, ""), (signal.SIGKILL, IN_THE_BACKGROUND), (signal.SIGINT, "")],

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.ray
 TRIED_TWICE = [(None, n) for n in (1, 1, 2, 1, 1, 1)]
 
 
+@pytest.mark.slow
 def test_same_bytes_as_in_one_process(plan, job, run_on_ray, tmp_path):
     alone = replace(job, out=str(tmp_path / "alone"))
     expected = run_local(plan, MakeScorer(), alone)
@@ -36,6 +37,7 @@ def test_same_bytes_as_in_one_process(plan, job, run_on_ray, tmp_path):
 GPU = {"workers": 1, "cpus_per_worker": 1, "gpus_per_worker": 1}
 
 
+@pytest.mark.slow
 def test_worker_with_a_gpu_prepares_a_shard_before_the_last_one_is_compared(
     plan, job, run_on_ray, tmp_path, check_scores
 ):
@@ -216,6 +218,7 @@ def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
     check_scores()
 
 
+@pytest.mark.slow
 def test_worker_has_the_threads_it_was_given(plan, job, run_on_ray, tmp_path):
     def make(threads):
         import pyarrow as pa
@@ -232,6 +235,7 @@ def of_this_process(scorer):
     return os.getpid(), scorer.score_fields
 
 
+@pytest.mark.slow
 def test_worker_says_what_its_scorer_is(ray_cluster, tmp_path):
     pid, fields = describe_on_ray(MakeScorer(), of_this_process, str(tmp_path), RayOptions())
     assert pid != os.getpid()
@@ -284,6 +288,7 @@ def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_f
     assert asked == ["ready", "score", "ready", "score", "score", "end"]
 
 
+@pytest.mark.slow
 def test_workers_that_are_not_ready_are_told_every_minute(made_up, monkeypatch, caplog):
     driver, ray_runner = made_up([], actors=[None, None])
     driver._running = {"a question": (0, None)}

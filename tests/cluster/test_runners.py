@@ -143,6 +143,7 @@ def test_workers_that_die_before_they_are_ready_stop_the_run(run_two, monkeypatc
         run_two(Dies())
 
 
+@pytest.mark.slow
 def test_worker_that_hangs_is_started_anew(run_two, monkeypatch, tmp_path, check_scores, caplog):
     monkeypatch.setattr(process_runner, "SLOW_AFTER_S", 0.05)  # a limit of a second
     reports = run_two(MakeScorer(HangsOnce(tmp_path / "once")), n_workers=1)

@@ -237,6 +237,7 @@ def test_table_names_every_command():
     assert {text.split()[0] for text in texts} | NO_FILES == set(app.commands)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_charts")
 def test_nothing_is_written_over_and_a_configuration_is_read_from_anywhere(places, capsys):
     new = f"new-{uuid4().hex}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from agreement import holm
@@ -195,7 +196,8 @@ def test_flipped_bit_of_a_scores_file_is_not_read_as_a_score(scored, refused):
     a, b = scored("a", "a", 5), scored("b", "b", 8)
     (part,) = Path(a, "scores").iterdir()
     data = bytearray(part.read_bytes())
-    data[len(data) // 4] ^= 4
+    pages = pq.ParquetFile(part).metadata.row_group(0).column(0)
+    data[pages.data_page_offset + pages.total_compressed_size - 2] ^= 4  # among the values
     part.write_bytes(data)
     for named in (a, part):  # as a run, and as a file
         assert f"scores file {part} is damaged" in refused(named, b)

@@ -112,6 +112,7 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     assert all(own.decided_by in page for own in expected)
 
 
+@pytest.mark.slow
 def test_the_door_knows_it_as_a_reward():
     told = (
         "import assay\ntry:\n    assay.Reward('pair@/none')\nexcept ValueError as e:\n    print(e)"

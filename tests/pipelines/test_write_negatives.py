@@ -193,6 +193,7 @@ def test_one_class_only_says_why(call, capsys):
     assert not out.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "fewest_exchanged"), [("cnndm", 0.99), ("scitldr", 0.9), ("pubmed", 0.99)]

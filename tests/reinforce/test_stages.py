@@ -81,6 +81,7 @@ def learn(stage, summariser, batch, n_steps):
     return losses
 
 
+@pytest.mark.slow
 def test_likelihood_overfits_twenty_pairs_to_nothing():
     summariser = make_summariser(hidden=24)
     stage = likelihood_stage(summariser, n_steps=120)

@@ -120,7 +120,7 @@ TEXTS = st.lists(
 
 
 @pytest.mark.parametrize("preset", ["default", "clark2019"])
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(candidate=TEXTS, references=st.lists(TEXTS, min_size=1, max_size=3))
 def test_flows_add_up_to_the_score(scorers, preset, candidate, references):
     scorer = scorers[preset]

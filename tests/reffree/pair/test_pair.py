@@ -67,7 +67,13 @@ def test_every_preset_is_tested():
 
 
 @pytest.mark.parametrize("name", JUDGES)
-@pytest.mark.parametrize("document", [tiny.NEWS, tiny.LONG], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(tiny.NEWS, id="short"),
+        pytest.param(tiny.LONG, id="long", marks=pytest.mark.slow),
+    ],
+)
 def test_presets_are_as_published(folder_of, name, document):
     folder, judge = folder_of(name), JUDGES[name][1]
     model = PairModel(str(folder), table_of(name))

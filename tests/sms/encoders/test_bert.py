@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from importlib import util
 from types import SimpleNamespace
@@ -287,9 +288,14 @@ def test_model_without_room_or_damaged_package_rejected(encoder, tmp_path, monke
 # Unknown words
 
 
+@functools.cache
+def minilm() -> BertEncoder:
+    return load_minilm(runtime=CPU)
+
+
 def encode_words(text: str) -> tuple[EncodedSentences, SegmentedTexts]:
     cut = Segmenter().segment(pa.array([text]))
-    return load_minilm(runtime=CPU).encode(cut), cut
+    return minilm().encode(cut), cut
 
 
 def test_unknown_words_are_left_out_and_the_others_see_them():
