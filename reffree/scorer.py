@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,6 +39,9 @@ from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
 from sms.naming import AnyPath, nearest
 from sms.reasons import CUT, Reason, statuses
+from sms.signature import without_versions
+
+logger = logging.getLogger(__name__)
 
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
@@ -297,12 +301,18 @@ def load_scorer(
             pairs, signature = _load_linear(folder, settings, device, kept, threads)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
-    if signature.rpartition("|v:")[0] != settings["signature"].rpartition("|v:")[0]:
+    if without_versions(signature) != without_versions(settings["signature"]):
         raise ValueError(
             f"`{folder / SCORER_FILE}` must have the signature of what is in the folder, "
             f"{signature}, got {settings['signature']}; train again"
         )
-    return LearnedScorer(pairs, settings["signature"], settings, head=head)
+    parts = (text.rpartition("|v:")[0].split("|") for text in (settings["signature"], signature))
+    for was, is_now in zip(*parts, strict=True):
+        if was != is_now:
+            logger.warning(
+                "%s was trained with %s, this is %s; its scores may differ", folder, was, is_now
+            )
+    return LearnedScorer(pairs, signature, settings, head=head)
 
 
 def _load_neural(

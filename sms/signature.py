@@ -20,6 +20,7 @@ TEXT_FORM = "norm:nfc+unmarked"
 
 _HASH_LENGTH = 12
 _CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+")
+_VERSION = re.compile(r"[-:]\d+(?:\.\d+){2,}")
 
 
 def version() -> str:
@@ -44,6 +45,15 @@ def library_versions() -> dict[str, str]:
 def without_content(signature: str) -> str:
     """Return a signature without the hashes of weights and vectors: how a column was asked for."""
     return _CONTENT.sub("", signature)
+
+
+def without_versions(signature: str) -> str:
+    """Return a signature without the versions of this project and of libraries.
+
+    >>> without_versions("rouge1_f|rouge-score-rs:0.2.1|split:lines1+sentencex-1.0.32|v:0.1.0")
+    'rouge1_f|rouge-score-rs|split:lines1+sentencex|v'
+    """
+    return _VERSION.sub("", signature)
 
 
 def encoder_part(encoder: Encoder) -> str:

@@ -1,6 +1,7 @@
 """Scorers of features: weights against scikit-learn, comparisons by hand, folders."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -249,3 +250,16 @@ def test_changed_weights_are_noticed(pairs, tmp_path):
     path.write_text(json.dumps(settings))
     with pytest.raises(ValueError, match="must have the signature of what is in the folder"):
         load_scorer(tmp_path / "s")
+
+
+def test_another_version_of_a_library_is_said_and_in_the_signature(pairs, tmp_path, caplog):
+    """Who installs Assay later has other versions than those that a scorer was trained with."""
+    pairs[0].save(tmp_path / "s", trained_on={}, held_out={}, versions={})
+    path = tmp_path / "s" / "scorer.json"
+    settings = json.loads(path.read_text())
+    kept = settings["signature"]
+    settings["signature"] = re.sub(r"sentencex-[\d.]+", "sentencex-0.9.1", kept)
+    path.write_text(json.dumps(settings))
+    loaded = load_scorer(tmp_path / "s")
+    assert loaded.signature == kept
+    assert "sentencex-0.9.1, this is" in caplog.text
