@@ -31,6 +31,9 @@ from sms.process import available_threads
 
 logger = logging.getLogger(__name__)
 
+_MOST_SHARING = 8
+"""Workers that are proposed for a GPU."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
@@ -113,6 +116,9 @@ class Machines:
         text = f"Found: {counted(available_threads(), 'core')}"
         if is_neural and self.settings.device != "cpu":
             text += f", {counted(self.n_gpus, 'GPU') if self.n_gpus else 'no GPU'}"
+            n_cutting = min(available_threads(), _MOST_SHARING)
+            if self.n_gpus and self.is_local and not self.settings.local and n_cutting > 1:
+                text += f"; `--workers {n_cutting}` keeps a GPU busier than one process does"
         may_use_bf16 = is_neural and self.settings.precision == "auto"
         if may_use_bf16 and self.n_idle_gpus == self.n_gpus and "amx_bf16" in processor_kind():
             text += (

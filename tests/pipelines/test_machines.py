@@ -105,9 +105,11 @@ SLOW = (
 )
 
 
+SHARED = "; `--workers 8` keeps a GPU busier than one process does"
 FOUND = [
     (0, "EPYC (avx2)", {}, "Found: 8 cores, no GPU"),
-    (1, AMX, {}, "Found: 8 cores, 1 GPU"),
+    (1, AMX, {}, f"Found: 8 cores, 1 GPU{SHARED}"),
+    (1, AMX, {"local": True}, "Found: 8 cores, 1 GPU"),
     (0, AMX, {"is_neural": False}, "Found: 8 cores"),
     (0, AMX, {"precision": "fp32"}, "Found: 8 cores, no GPU"),
     (0, AMX, {}, f"Found: 8 cores, no GPU{SLOW}"),
