@@ -44,7 +44,7 @@ def example(*, is_tied, has_gaps):
 def test_p_value_is_that_of_the_definition(level, coefficient, is_tied, has_gaps):
     a, b, ratings = example(is_tied=is_tied, has_gaps=has_gaps)
     rng, how = Recorded(4), {"level": level, "coefficient": coefficient}
-    n_swaps = 60
+    n_swaps = 20
     tests = swap_tests(a, b, ratings, **how, n_first=n_swaps, n_most=n_swaps, rng=rng)
     drawn = np.concatenate(rng.drawn)
     is_plus = np.ones((n_swaps, *a.shape), dtype=bool)

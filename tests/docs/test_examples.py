@@ -184,7 +184,14 @@ def registries():
             del names[name]
 
 
-@pytest.mark.parametrize("name", PAGES)
+LONG = ("docs/agreement.md", "docs/scoring.md")
+"""Pages that take five seconds each."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in PAGES],
+)
 def test_blocks_run(guide, name):
     guide(name)
 
