@@ -248,6 +248,7 @@ def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "state"), [("SIGINT", "stopped"), ("SIGKILL", "died")])
 def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)

@@ -77,6 +77,7 @@ COMMANDS = {
 }
 CASES = [(name, where) for name in COMMANDS for where in ("file", "s3")]
 CASES += [("compare", "s3 of the URL"), ("score", "s3 of the URL")]
+SLOW = {("judge", "s3"), ("correlate", "s3"), ("score", "s3 of the URL")}
 FOLDERS_ONLY = {
     "train": "train @pairs.jsonl --out @new",
     "reinforce": "reinforce @pairs.jsonl --out @new",
@@ -191,7 +192,10 @@ def matches_of(pattern, place, new):
 
 
 @pytest.mark.usefixtures("without_charts")
-@pytest.mark.parametrize(("name", "where"), CASES)
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [pytest.param(*case, marks=pytest.mark.slow if case in SLOW else ()) for case in CASES],
+)
 def test_command_does_the_same_everywhere(places, where, name, monkeypatch, capsys):
     text, written = COMMANDS[name]
     new = f"new-{uuid4().hex}"

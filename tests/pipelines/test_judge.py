@@ -78,6 +78,7 @@ def test_verdict_is_that_of_scoring_and_correlating_the_rated_rows(
     assert run(words) == 0  # goes on
 
 
+@pytest.mark.slow
 def test_rows_and_ratings_in_memory_are_judged_like_files_whatever_their_names(quick, ratings):
     of_files = assay.judge(LADDER, ratings=ratings, resamples=50)
     ours = {"document_id": "Artikel", "system_id": "Modell", "candidate": "Text"}

@@ -71,6 +71,7 @@ def weights_of(folder):
     return load_summariser(folder).module.state_dict()
 
 
+@pytest.mark.slow
 def test_summarisers_summaries_and_scores(reinforce, capsys, tmp_path):
     status, folder = reinforce("--reward", "rougeL_f,rouge1_f")
     assert status == 0

@@ -41,6 +41,7 @@ def on_table(tmp_path, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_ratings_train_a_head_for_each_rated_aspect(on_ratings, tmp_path):
     config = tmp_path / "c.toml"
     config.write_text("learning_curve = [3, 10, 11]\n")  # 10 is what a fold has

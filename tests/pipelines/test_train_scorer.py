@@ -164,6 +164,7 @@ def test_agreement_inside_documents_matches_scipy():
     assert alike == pytest.approx(pearsonr(ranks[0], ranks[1]).statistic)
 
 
+@pytest.mark.slow
 def test_metrics_of_the_configuration_become_features(stories, tmp_path, capsys):
     config, out = tmp_path / "c.toml", tmp_path / "s"
     config.write_text(

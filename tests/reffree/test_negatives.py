@@ -44,6 +44,7 @@ def negatives(examples, epoch):
     return {example for example in listed(examples, epoch) if example.kind != POSITIVE}
 
 
+@pytest.mark.slow
 def test_drawn_kinds_keep_their_proportions_and_change_with_epoch_and_seed():
     config = NegativesConfig(kinds=("add", "delete"), proportions=(3, 1))
     plans = [config.plan(f"d{i}", 0, 0) for i in range(8000)]

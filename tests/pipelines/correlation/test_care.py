@@ -115,6 +115,7 @@ def test_few_resamples_can_still_tell_metrics_apart(bench):
     assert found["is_tied"].to_list() == [False]
 
 
+@pytest.mark.slow
 def test_verdict_of_several_aspects_is_a_list_in_markdown(plain_bench):
     ratings = plain_bench.rows.select(*KEYS, "overall", focus=pl.col("overall") ** 3)
     plain_bench.correlate(ratings=plain_bench.ratings(ratings))

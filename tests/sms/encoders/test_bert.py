@@ -123,6 +123,7 @@ def test_long_sentence_is_not_cut(sentence, encoder):
 # A sentence's vectors are its own
 
 
+@pytest.mark.slow
 def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
     n_threads = torch.get_num_threads()
     try:
