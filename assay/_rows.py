@@ -163,12 +163,12 @@ def rows_of(
                 "and turn a streamed one into a list"
             )
         return Memory(data, _columns_of(data.with_format("arrow")[:], "pyarrow"), named)
+    if isinstance(data, Mapping):  # also a batch of `datasets.Dataset.map`
+        return _of_lists(data, named)
     if kind and hasattr(data, "columns"):
         return Memory(data, _columns_of(data, kind), named)
     if kind:
         return _of_texts(_texts(data), asked, columns or {})
-    if isinstance(data, Mapping):
-        return _of_lists(data, named)
     if isinstance(data, str | bytes | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import UserDict
 from decimal import Decimal
 from pathlib import Path
 
@@ -330,3 +331,10 @@ def test_a_run_is_given_as_its_path_is_and_has_tables(tmp_path):
     assert run.to_polars().select("n", "length").to_dicts() == expected
     assert run.to_arrow().select(["n", "length"]).to_pylist() == expected
     assert run.to_pandas()["n"].tolist() == [7, 5, 3]
+
+
+def test_batch_of_a_mapped_data_set_is_a_dict_of_lists():
+    """A class of `datasets` that is a mapping is no column of texts."""
+    kind = type("LazyBatch", (UserDict,), {"__module__": "datasets.formatting.formatting"})
+    batch = kind({"candidate": ["A cat sat."], "reference": ["A cat."]})
+    assert assay.score(batch, metrics=["rouge1_r"])["rouge1_r"] == [1.0]
