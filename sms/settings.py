@@ -85,11 +85,16 @@ class Settings:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Read a table; raises `ValueError` if a key is unknown, or a value wrong."""
-        known = [setting.name for setting in settings_of(cls)]
+        cls.check_keys(table)
+        return cls(**table)
+
+    @classmethod
+    def check_keys(cls, table: Mapping[str, Any], others: Sequence[str] = ()) -> None:
+        """Raise `ValueError`, with the nearest, if a key is neither a field nor one of others."""
+        known = [*others, *(setting.name for setting in settings_of(cls))]
         for key in table:
             if key not in known:
                 raise ValueError(f"unknown key `{key}`{cls.about}; {nearest(key, known)}")
-        return cls(**table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

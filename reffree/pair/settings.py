@@ -30,11 +30,7 @@ Answer = str | int | tuple[str, ...] | None
 
 def _answer(given: object) -> object:
     """Read an answer, whose several texts are a list in TOML."""
-    value = tuple(given) if isinstance(given, list) else given
-    parts = value if isinstance(value, tuple) else (value,)
-    if value == () or not all(isinstance(p, str | int | None) and p != "" for p in parts):
-        raise ValueError(f"an answer of a pair must be a text or a number, got {value!r}")
-    return value
+    return tuple(given) if isinstance(given, list) else given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +82,15 @@ class PairSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needed = ["positive", *(["negative"] if self.value in ("share", "difference") else [])]
-        for name in needed:
-            if getattr(self, name) is None:
+        for name, is_needed in (
+            ("positive", True),
+            ("negative", self.value in ("share", "difference")),
+        ):
+            value = getattr(self, name)
+            parts = value if isinstance(value, tuple) else (value,)
+            if value == () or not all(isinstance(p, str | int | None) and p != "" for p in parts):
+                raise _wrong(f"`{name}`", f"be an answer, got {value!r}")
+            if is_needed and value is None:
                 raise _wrong(f"`{name}`", f"be given for value `{self.value}`")
         self._check_template()
 
@@ -156,12 +158,13 @@ PRESETS: Mapping[str, Preset] = {
 
 def settings_of(table: Mapping[str, Any]) -> PairSettings:
     """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
+    PairSettings.check_keys(table, ("preset", "aspect"))
     own = dict(table)
     name, aspect = own.pop("preset", None), own.pop("aspect", None)
     if name is None:
         if aspect is not None:
             raise ValueError("`aspect` of a pair is for a preset that has several, such as unieval")
-        return PairSettings.of(own)
+        return PairSettings(**own)
     if name not in PRESETS:
         raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
     preset = PRESETS[name]
@@ -169,7 +172,7 @@ def settings_of(table: Mapping[str, Any]) -> PairSettings:
         aspects = ", ".join(preset.aspects) or "none"
         raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
     said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **own}
-    return PairSettings.of(said)
+    return PairSettings(**said)
 
 
 def needs_of(table: Mapping[str, Any]) -> str:
