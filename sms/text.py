@@ -4,8 +4,8 @@ A batch of distinct texts becomes distinct sentences, sentences become
 whitespace-separated chunks, and only chunks never seen before are looked at by Python: their
 words are kept in a table. Everything else is index arithmetic on packed arrays.
 
-Not here: what a sentence and a word is (`languages`, `words`), embeddings, and n-grams (`overlap`
-has its own tokens, by the same tables).
+Not here: what a sentence and a word is (`languages`, `words`), embeddings, and n-grams
+(`overlap`). ROUGE in English reads texts as they are written (`rouge`).
 """
 
 from __future__ import annotations
@@ -97,10 +97,6 @@ class SegmentedTexts:
     """Distinct sentences, trimmed and sorted."""
     text_sentences: Ragged
     """Sentences of every text, in order."""
-    chunks: list[str]
-    """Distinct whitespace-separated chunks."""
-    sentence_chunks: Ragged
-    """Chunks of every sentence, in order."""
     sentence_words: Ragged
     """Words of every sentence, numbers in `vocabulary`."""
     vocabulary: Vocabulary
@@ -139,7 +135,6 @@ class SegmentedTexts:
             self,
             sentences=[self.sentences[k] for k in sentences.tolist()],
             text_sentences=Ragged.from_lengths(numbers, lengths),
-            sentence_chunks=self.sentence_chunks.take(sentences),
             sentence_words=self.sentence_words.take(sentences),
         )
 
@@ -156,7 +151,6 @@ class SegmentedTexts:
             self,
             sentences=list(numbers),
             text_sentences=Ragged.from_lengths(joined, np.minimum(self.text_sentences.lengths, 1)),
-            sentence_chunks=self.text_sentences.expand(self.sentence_chunks).take(filled[first]),
             sentence_words=self.text_words.take(filled[first]),
         )
 
@@ -353,8 +347,6 @@ class Segmenter:
         segmented = SegmentedTexts(
             distinct_sentences.to_pylist(),
             text_sentences,
-            chunks,
-            sentence_chunks,
             sentence_chunks.expand(words_of_chunk),
             self.vocabulary,
             self.vocabulary.is_kept,

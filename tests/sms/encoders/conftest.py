@@ -45,7 +45,6 @@ def as_they_are(sentences: list[str], **rules: str) -> SegmentedTexts:
         found,
         sentences=sentences,
         text_sentences=Ragged.from_rows([[k] for k in range(len(sentences))]),
-        sentence_chunks=found.sentence_chunks.take(numbers),
         sentence_words=found.sentence_words.take(numbers),
     )
 
