@@ -23,7 +23,7 @@ import pyarrow.fs as pafs
 
 from cluster.pipes import input_name, is_pipe
 from cluster.store import absolute, filesystem_for, naming, url_like
-from sms.naming import user_path
+from sms.naming import is_unicode, user_path
 from sms.urls import is_url
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _local_files(base: str, parts: Sequence[str]) -> Iterator[str]:
             and not _leads_back(base, _joined(folder, name))
         ]
         for path in (_joined(folder, name) for name in files):
-            if not _is_utf8(path):
+            if not is_unicode(path):
                 logger.warning("skipped, because its name is not UTF-8: %s; rename it", ascii(path))
             elif os.path.isfile(path):
                 yield path
@@ -202,11 +202,3 @@ def _names_below(base: str, path: str) -> list[str]:
 
 def _joined(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}" if folder else name
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

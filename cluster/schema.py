@@ -23,13 +23,14 @@ import pyarrow.compute as pc
 
 from cluster.arrays import is_list, is_text, plain_array, storable_array
 from cluster.ids import id_array
+from sms import reasons
 
 DOCUMENT_ID = "document_id"
 SYSTEM_ID = "system_id"
 CANDIDATE = "candidate"
 REFERENCES = "references"
 SOURCES = "sources"
-UNREADABLE = "unreadable"
+UNREADABLE = reasons.UNREADABLE
 
 IDS = (DOCUMENT_ID, SYSTEM_ID)
 LISTS = (REFERENCES, SOURCES)

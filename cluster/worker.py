@@ -36,7 +36,6 @@ GPU_BATCH_BYTES = 4 << 20
 """Distinct text that a GPU gets at a time, about a million tokens: sixteen blocks of
 `sms.encoders.bert.BLOCK_TOKENS`, of which only the last is not full."""
 _HAND_OFF = 2  # batches that are being compared or wait for it
-_UNREADABLE = "unreadable"
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
@@ -193,7 +192,7 @@ def _finished(batch: tuple[pa.Table, Any], scorer: SharedScorer, clock: _Clock) 
         # Row i of the batch is the i-th readable one, or nothing.
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
         scores = scores.take(places)
-    why = pc.binary_join_element_wise(_UNREADABLE, keys[UNREADABLE], ": ")
+    why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
     columns = {name: keys[name] for name in IDS}
     columns |= {name: scores[name] for name in scorer.score_fields}
     columns[STATUS] = pc.coalesce(why, scores[STATUS])

@@ -82,7 +82,14 @@ class Likelihood(WholeTextMetric):
     @property
     def companion_columns(self) -> tuple[str, ...]:
         """The column that says which rows were read in part."""
-        return (f"cut{self.written.removeprefix(self.asked.base)}{_part_of(self.asked.base)}",)
+        part = self.asked.base.removeprefix(NAME)
+        return (f"cut{self.written.removeprefix(self.asked.base)}{part}",)
+
+    @property
+    def _parts(self) -> dict[str, str]:
+        """By column the part of the score, as `_p`; empty where there are none."""
+        bases = (base.removeprefix(NAME) for base in self.bases)
+        return dict(zip(self.columns, bases, strict=True))
 
     def open(self, runtime: EncoderRuntime) -> LanguageModel:
         """Load the model, or share it with a metric that has it."""
@@ -109,13 +116,13 @@ class Likelihood(WholeTextMetric):
                 reasons.append((pair, asked.side if where == "text" else asked.side_before, why))
         if len(by_part) > 1:
             by_part["_f"] = (by_part["_p"] + by_part["_r"]) / 2
-        scores = {column: by_part[_part_of(column)] for column in self.columns}
+        scores = {column: by_part[part] for column, part in self._parts.items()}
         return Judged(scores, is_cut, reasons)
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[TokenScore, ...]]]:
         """Return by row the tokens of the text with the highest score; the model remembers them."""
         pairs = ReadPairs.among(batch, self.against or "")
-        part = _part_of(column)
+        part = self._parts[column]
         asked = self._followers(batch, pairs)["_p" if part == "_f" else part]
         scores, tokens = self._scored(batch, asked)
         by_row: list[tuple[TokenScore, ...]] = [()] * pairs.n_rows
@@ -195,11 +202,6 @@ def _sentences(text: str, rules: TextRules) -> list[str]:
     if rules.sentences == "given":
         return re.split(f"(?<={SENTENCE_END})", text)
     return split_sentences(text, rules.language)
-
-
-def _part_of(column: str) -> str:
-    """Return the part of the score that a column has, as `_p`; empty where there are none."""
-    return column.partition("@")[0].removeprefix(NAME)
 
 
 class _Follower(NamedTuple):

@@ -238,9 +238,7 @@ def text_points(
     segmented = segmenter.segment(pa.array(map(composed, texts), pa.string()))
     encoded, text_sentences, failed = encode_texts(encoder, segmented, ~segmented.cannot_be_split)
     failed |= segmented.cannot_be_split
-    is_cut = np.zeros(len(texts), dtype=bool)
-    if encoded.is_cut is not None:
-        is_cut = text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
+    is_cut = encoded.cut_texts(text_sentences)
     if unit == "words":
         rows = text_sentences.expand(encoded.sentence_words)
         return TextPoints(encoded.word_points, rows, is_cut, failed)

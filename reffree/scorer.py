@@ -33,7 +33,7 @@ from reffree.scorer_folder import (
     warn_of_versions,
     write_settings,
 )
-from reffree.whole_texts import ReadPairs, why_not_read
+from reffree.whole_texts import ReadPairs, by_reason, why_not_read
 from sms.cutting import numbered_texts
 from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
@@ -135,10 +135,8 @@ class LearnedScorer:
         cut, is_cut = np.zeros((pairs.n_rows, 2), dtype=bool), np.full(pairs.n_rows, np.nan)
         scores[rows], cut[rows], is_cut[rows] = scored.scores, scored.cut, scored.is_cut
         reasons = list(why_not_read(texts, SOURCE))
-        failed: dict[tuple[str, str], np.ndarray] = {}
-        for k, said in scored.reasons.items():
-            for own in said:
-                failed.setdefault(own, np.zeros(pairs.n_rows, dtype=bool))[rows[k]] = True
+        said = ((rows[k], *own) for k, every in scored.reasons.items() for own in every)
+        failed = by_reason(said, pairs.n_rows)
         reasons += [Reason(*own, flags, name) for own, flags in failed.items()]
         sides = zip(("candidate", SOURCE), cut.T, strict=True)
         reasons += [Reason(side, CUT, flags, name) for side, flags in sides]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sms.metric import Batch, Metric, NumberedTexts
 from sms.ragged import Pairs, places_of
-from sms.reasons import CUT, Reason
+from sms.reasons import CUT, Reason, reasons_of
 from sms.sentences import SENTENCE_END
 
 
@@ -91,23 +91,21 @@ class ReadPairs:
 
 
 def why_not_read(texts: NumberedTexts, side: str) -> Iterator[Reason]:
-    """Say of which rows there is no pair to read: for the candidate, or else for the other texts.
+    """Say of which rows there is no pair to read: for the candidate, or else the other texts."""
+    bad = [(why, "", flags) for why, flags in texts.why_not_written().items()]
+    for why, of, flags in bad:
+        yield Reason("candidate", why, flags[texts.candidate], of)
+    if side:
+        has_candidate = texts.is_written[texts.candidate]
+        yield from reasons_of(side, texts.sides[f"{side}s"], bad, has_candidate)
 
-    Of several others the first says why.
-    """
-    why = texts.why_not_written()
-    for reason, flags in why.items():
-        yield Reason("candidate", reason, flags[texts.candidate])
-    if not side:
-        return
-    others, of = texts.sides[f"{side}s"], texts.pairs[f"{side}s"]
-    has_candidate = texts.is_written[texts.candidate]
-    yield Reason(side, "missing", has_candidate & (others.lengths == 0))
-    has_none = has_candidate & (others.lengths > 0) & ~of.any(texts.is_written[of.other])
-    for reason, flags in why.items():
-        rows = np.zeros(has_none.size, dtype=bool)
-        rows[has_none] = flags[others.values[others.offsets[:-1][has_none]]]
-        yield Reason(side, reason, rows)
+
+def by_reason(said: Iterable[tuple[int, str, str]], n: int) -> dict[tuple[str, str], np.ndarray]:
+    """Return by side and why which of `n` pairs, or rows, it is said of; bool, shape (n,)."""
+    flags: dict[tuple[str, str], np.ndarray] = {}
+    for place, side, why in said:
+        flags.setdefault((side, why), np.zeros(n, dtype=bool))[place] = True
+    return flags
 
 
 class Judged(NamedTuple):
@@ -140,10 +138,7 @@ class WholeTextMetric(Metric):
         judged = self.judge(batch, pairs)
         model = self.written.partition("@")[2]
         reasons = list(why_not_read(batch, pairs.side))
-        failed: dict[tuple[str, str], np.ndarray] = {}
-        for pair, *said in judged.reasons:
-            flags = failed.setdefault((said[0], said[1]), np.zeros(len(pairs.candidates), bool))
-            flags[pair] = True
+        failed = by_reason(judged.reasons, len(pairs.candidates))
         reasons += [Reason(*said, pairs.any(flags), model) for said, flags in failed.items()]
         reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
         columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}

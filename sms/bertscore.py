@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -276,7 +275,8 @@ class BertScore(Metric):
             is_copied, side, INDISTINGUISHABLE, is_same, of=named or MINILM
         )
         joined = {part: of.joined(values) for part, values in zip(PARTS, shares.T, strict=True)}
-        columns = {name: joined[re.split("[@:]", name)[0][-2:]] for name in self.columns}
+        of_column = zip(self.columns, self.bases, strict=True)
+        columns = {column: joined[base.removeprefix(NAME)] for column, base in of_column}
         (cut,) = self.companion_columns
         columns[cut] = np.where(np.isnan(joined["_f"]), np.nan, of.any(is_cut[:, 0] | is_cut[:, 1]))
         return {column: np.where(np.isnan(certain), np.nan, columns[column]) for column in columns}

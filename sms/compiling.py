@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -65,8 +64,8 @@ _compiling: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def compile_for(metrics: Iterable[str]) -> None:
-    """Have another process compile what some metrics need and takes seconds, where nobody has."""
-    if not {re.split("[@:]", name)[0] for name in metrics}.isdisjoint(MOVERS):
+    """Have another process compile what metrics, by name, need and takes seconds."""
+    if not set(metrics).isdisjoint(MOVERS):
         compile_aside(SOLVER, _SOLVER_KERNEL)
 
 

@@ -137,8 +137,6 @@ class Setting:
     source_tokens: int | None
     stemmer: bool
     threads: int
-    memory: dict[str, Any] = field(default_factory=dict)
-    """What metrics keep from one batch to the next."""
 
 
 @dataclass(frozen=True)
@@ -232,9 +230,7 @@ class Batch(BatchTexts):
     def is_cut(self, alias: str) -> np.ndarray:
         """Tell which texts an encoder read only in part, bool, shape (n_texts,)."""
         encoded, text_sentences = self.encoded[alias]
-        if encoded.is_cut is None:
-            return np.zeros(len(text_sentences), dtype=bool)
-        return text_sentences.sums(encoded.is_cut[text_sentences.values]) > 0
+        return encoded.cut_texts(text_sentences)
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return what several metrics read, made by the first of them."""
@@ -417,6 +413,12 @@ class Metric:
             return (asked.written,)
         rest = asked.written.removeprefix(asked.base)
         return tuple(f"{column}{rest}" for column in self.columns)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """Of each column, its name without `@AT` and `:AGAINST`."""
+        rest = self.written.removeprefix(self.asked.base)
+        return tuple(column.removesuffix(rest) for column in self.columns)
 
     @property
     def companion_columns(self) -> tuple[str, ...]:

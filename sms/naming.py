@@ -33,6 +33,21 @@ def cache_folder() -> Path:
     return Path(user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "assay")
 
 
+def is_unicode(text: object) -> bool:
+    r"""Tell whether a value is a text without bytes that were not UTF-8, and halves of characters.
+
+    >>> is_unicode("Müller"), is_unicode("M\udcfcller"), is_unicode("\ud83d")
+    (True, False, False)
+    """
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def user_path(path: AnyPath) -> str:
     """Return a path that a user wrote with `~` and `~name` at its start written out.
 

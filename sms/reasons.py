@@ -5,12 +5,16 @@ What a status may say is in the guide, in `files.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from sms.ragged import Ragged
+
+UNREADABLE = "unreadable"
+"""Column of rows that says why one cannot be read; null where it can. A status begins so, too."""
 INDISTINGUISHABLE = "indistinguishable"
 """Why texts that differ in a word have no score: the encoder cannot tell them apart."""
 CUT = "cut"
@@ -33,6 +37,26 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.side}:{self.why}{f'@{self.of}' if self.of else ''}"
+
+
+def reasons_of(
+    side: str,
+    texts: Ragged,
+    bad: Sequence[tuple[str, str, np.ndarray]],
+    rows: np.ndarray,
+) -> Iterator[Reason]:
+    """Say why rows have no text of a side that can be scored; of several the first says why.
+
+    `bad` says why, of what, and of which texts, bool, shape (n_texts,).
+    """
+    yield Reason(side, "missing", rows & (texts.lengths == 0))
+    is_bad = np.any([flags for *_, flags in bad], axis=0)
+    has_none = rows & (texts.lengths > 0) & (texts.sums(~is_bad[texts.values]) == 0)
+    first = texts.values[texts.offsets[:-1][has_none]]
+    for why, of, flags in bad:
+        of_first = np.zeros(rows.size, dtype=bool)
+        of_first[has_none] = flags[first]
+        yield Reason(side, why, of_first, of)
 
 
 def statuses(reasons: Iterable[Reason], n_rows: int) -> pa.Array:

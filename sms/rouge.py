@@ -60,8 +60,8 @@ def rouge(
     `variants` are out of `rouge1` to `rouge9`, `rougeL` and `rougeLsum`, of which the last takes
     lines for sentences. With `stems`, Porter's stemmer takes the endings of words off first.
     """
-    has_tokens = np.array([_TOKEN.search(text.lower()) is not None for text in texts], dtype=bool)
-    pairs = np.flatnonzero(has_tokens[candidate] & has_tokens[reference])
+    has_token = _have_token(texts)
+    pairs = np.flatnonzero(has_token[candidate] & has_token[reference])
     found = _scorer(tuple(variants), stems).score_batch(
         [texts[k] for k in reference[pairs].tolist()],
         [texts[k] for k in candidate[pairs].tolist()],
@@ -73,6 +73,11 @@ def rouge(
             shares[:, pairs] = np.array([scores[variant] for scores in found]).T
         overlaps[variant] = Overlap(*shares)
     return overlaps
+
+
+def _have_token(texts: Sequence[str]) -> np.ndarray:
+    """Tell in which texts the library finds something, bool, shape (n_texts,)."""
+    return np.array([_TOKEN.search(text.lower()) is not None for text in texts], dtype=bool)
 
 
 def rouge_of_words(
@@ -153,7 +158,9 @@ class Rouge(Metric):
         of, overlap = batch.pairs[side], self._overlaps(side, batch)[self.name]
         parts = {"p": overlap.precision, "r": overlap.recall, "f": overlap.f}
         shares = batch.once((Rouge, self.name, side), lambda: of.joined_by(overlap.f, parts))
-        return {column: shares[re.split("[@:]", column)[0][-1]] for column in self.columns}
+        return {
+            column: shares[base[-1]] for column, base in zip(self.columns, self.bases, strict=True)
+        }
 
     def _overlaps(self, side: str, batch: Batch) -> Mapping[str, Overlap]:
         """Score all variants of a side together."""
@@ -168,9 +175,7 @@ class Rouge(Metric):
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Name texts that have words and no token."""
-        texts = _texts(batch, by_sentence=False)
-        has_token = [_TOKEN.search(text.lower()) is not None for text in texts]
-        return {"no_rouge_tokens": ~np.array(has_token, dtype=bool)}
+        return {"no_rouge_tokens": ~_have_token(_texts(batch))}
 
 
 class RougeW(Rouge):
@@ -183,16 +188,17 @@ class RougeW(Rouge):
         return {self.name: scored}
 
 
-def _texts(batch: Batch, *, by_sentence: bool) -> list[str]:
+def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
     """Return the distinct texts as the library reads them, empty where it can read too little.
 
     English ones are as they are written, or `by_sentence` with a sentence a line; those of other
     languages always have lines, of numbers for words.
     """
+    is_english = batch.setting.rules.language == "en"
+    has_lines = by_sentence or not is_english
 
     def write() -> list[str]:
-        is_english = batch.setting.rules.language == "en"
-        if is_english and not by_sentence:
+        if not has_lines:
             written = batch.written
         else:
             sentences = batch.texts.sentences if is_english else numbered(batch.texts.lower_words)
@@ -203,10 +209,10 @@ def _texts(batch: Batch, *, by_sentence: bool) -> list[str]:
         if not is_english:
             return written
         return [
-            own if is_read(text) else "" for own, text in zip(written, batch.written, strict=True)
+            own if _is_read(text) else "" for own, text in zip(written, batch.written, strict=True)
         ]
 
-    return batch.once(("texts for ROUGE", by_sentence), write)
+    return batch.once(("texts for ROUGE", has_lines), write)
 
 
 def _tokens(batch: Batch) -> Ragged:
@@ -217,17 +223,17 @@ def _tokens(batch: Batch) -> Ragged:
     numbers: dict[str, int] = {}
     rows = [
         [numbers.setdefault(token, len(numbers)) for token in tokenize(text)]
-        for text in _texts(batch, by_sentence=False)
+        for text in _texts(batch)
     ]
     return Ragged.from_rows([np.array(row, dtype=np.int64) for row in rows])
 
 
-def is_read(text: str) -> bool:
+def _is_read(text: str) -> bool:
     """Tell whether at least half of a text's letters are a to z, all that rouge-score reads.
 
     Otherwise two unrelated texts are equal that share a number or a Latin name.
 
-    >>> is_read("Müller à Rome"), is_read("Москва, BBC 2012"), is_read("2012!")
+    >>> _is_read("Müller à Rome"), _is_read("Москва, BBC 2012"), _is_read("2012!")
     (True, False, True)
     """
     if text.isascii():

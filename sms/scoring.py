@@ -23,9 +23,10 @@ from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
+from sms.naming import is_unicode
 from sms.process import available_threads
 from sms.ragged import Ragged
-from sms.reasons import CUT, Reason, statuses
+from sms.reasons import CUT, UNREADABLE, Reason, reasons_of, statuses
 from sms.sentences import joined
 from sms.text import Segmenter
 from sms.words import CANNOT_BE_SPLIT
@@ -34,8 +35,6 @@ Candidate: TypeAlias = str | Sequence[str] | None
 """A text; its sentences where these are given."""
 Against: TypeAlias = str | Sequence[str] | Sequence[Sequence[str]] | None
 """One text to compare with, or several."""
-UNREADABLE = "unreadable"
-"""Column of rows that says why one cannot be read; null where it can."""
 _LISTS = pa.list_(pa.string())
 LEAST_KNOWN = 0.5
 """Share of a language's sample that an encoder must know, or it is refused for that language."""
@@ -71,7 +70,7 @@ class SummaryScorer:
             SummaryScorer, config, threads, device=device, cache_folder=cache_folder
         )
         self.threads = threads or available_threads()
-        compile_for(config.metrics)
+        compile_for(metric.name for metric in config.asked)
         self._reader = TextReader(config)
         runtime = EncoderRuntime(
             zero_unknown=config.preset == "clark2019",
@@ -275,21 +274,15 @@ def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Re
     if not np.any(nulls):
         return
     is_null = np.any(nulls, axis=0)
-    of_texts = _text_reasons(batch)
-    is_bad = np.any([flags for *_, flags in of_texts], axis=0)
-    for why, of, flags in of_texts:
+    bad = _text_reasons(batch)
+    for why, of, flags in bad:
         yield Reason("candidate", why, is_null & flags[batch.candidate], of)
     for side in dict.fromkeys(side for metric in readers for side in metric.sides):
-        name, pairs, texts = side.removesuffix("s"), batch.pairs[side], batch.sides[side]
-        yield Reason(name, "missing", is_null & (texts.lengths == 0))
-        has_none = is_null & (texts.lengths > 0) & ~pairs.any(~is_bad[pairs.other])
-        for why, of, flags in of_texts:
-            # of several texts the first says why, unless one failed that might be the best
-            first = np.zeros(is_null.size, dtype=bool)
-            first[has_none] = flags[texts.values[texts.offsets[:-1][has_none]]]
-            if why == CANNOT_BE_SPLIT:
-                first |= is_null & pairs.any(flags[pairs.other])
-            yield Reason(name, why, first, of)
+        name, pairs = side.removesuffix("s"), batch.pairs[side]
+        yield from reasons_of(name, batch.sides[side], bad, is_null)
+        for why, of, flags in bad:
+            if why == CANNOT_BE_SPLIT:  # of several texts one that failed might be the best
+                yield Reason(name, why, is_null & pairs.any(flags[pairs.other]), of)
 
 
 def _cut_texts(batch: Batch) -> Iterator[Reason]:
@@ -422,11 +415,9 @@ def to_rows(
 def _why_unreadable(row: Mapping[str, Any]) -> str | None:
     """Name the first side of a row with a text that is no valid Unicode."""
     for name, cell in row.items():
-        for text in [cell] if isinstance(cell, str) else cell or []:
-            try:
-                (text or "").encode()
-            except UnicodeEncodeError:
-                return f"`{name.removesuffix('s')}` is not valid UTF-8"
+        texts = [cell] if isinstance(cell, str) else cell or []
+        if not all(is_unicode(text or "") for text in texts):
+            return f"`{name.removesuffix('s')}` is not valid UTF-8"
     return None
 
 

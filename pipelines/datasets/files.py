@@ -10,6 +10,7 @@ from typing import Any
 
 from cluster.rows import read_rows
 from cluster.text_blocks import check_length, opened_text
+from sms.naming import is_unicode
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
 _OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders
@@ -29,14 +30,14 @@ class Record:
     def text(self, name: str) -> str:
         """Return a cell that must be text."""
         value = self.cells.get(name)
-        is_broken = isinstance(value, str) and not _is_unicode(value)
-        return str(self._checked(name, _is_unicode(value), "Unicode" if is_broken else "text"))
+        what = "Unicode" if isinstance(value, str) else "text"
+        return str(self._checked(name, is_unicode(value), what))
 
     def identifier(self, name: str) -> str:
         """Return a cell that must be text that is not empty, or a whole number."""
         value = self.cells.get(name)
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        is_text = isinstance(value, str) and _is_unicode(value) and bool(value.strip())
+        is_text = is_unicode(value) and bool(str(value).strip())
         return str(self._checked(name, is_number or is_text, "an id")).strip()
 
     def texts(self, name: str) -> list[str]:
@@ -59,7 +60,7 @@ class Record:
     def _list(self, name: str, kind: type, what: str) -> list[Any]:
         value = self.cells.get(name)
         is_right = isinstance(value, list) and all(
-            _is_unicode(item) if kind is str else isinstance(item, kind) for item in value
+            is_unicode(item) if kind is str else isinstance(item, kind) for item in value
         )
         return list(self._checked(name, is_right, f"a list of {what}"))
 
@@ -68,17 +69,6 @@ class Record:
         if not is_right:
             raise ValueError(f"`{name}` in {self.where} must be {what}, got {shown(value)}")
         return value
-
-
-def _is_unicode(text: object) -> bool:
-    """Say whether a value is a text without bytes that were not UTF-8, and halves of characters."""
-    if not isinstance(text, str):
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def files_in(paths: Sequence[str], suffixes: Sequence[str], takes: str) -> Iterator[Path]:

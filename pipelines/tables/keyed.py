@@ -142,7 +142,7 @@ def _frame(
     """Return the rows that can be read, by our names, and where and why others cannot."""
     columns = {}
     for name, named in theirs.items():
-        make = labels if name in LABELS else values
+        make = id_cells if name in LABELS else values
         where = f"`{named}` in {file.path}"
         columns[name] = make(rows.columns[named], where, is_csv=file.format == "csv")
     frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in columns.items()})
@@ -234,17 +234,12 @@ def read_texts(file: InputFile, needed: Sequence[str]) -> pl.DataFrame:
         for name, cells in rows.columns.items():
             with nullcontext() if name in needed else suppress(ValueError):
                 where = f"`{name}` in {file.path}"
-                columns[name] = pl.from_arrow(labels(cells, where, is_csv=file.format == "csv"))
+                columns[name] = pl.from_arrow(id_cells(cells, where, is_csv=file.format == "csv"))
         for place, reason in zip(rows.places, rows.reasons or (), strict=False):
             if reason:
                 raise ValueError(f"cannot read {_place(file, place)}: {reason}; correct it")
         frames.append(pl.DataFrame(columns))
     return pl.concat(frames, how="diagonal_relaxed")
-
-
-def labels(cells: Cells, where: str, *, is_csv: bool) -> pa.Array:
-    """Write names, such as ids and raters, as text: see `cluster.ids`."""
-    return id_cells(cells, where, is_csv=is_csv)
 
 
 def values(cells: Cells, where: str, *, is_csv: bool) -> pa.Array:
@@ -256,7 +251,7 @@ def values(cells: Cells, where: str, *, is_csv: bool) -> pa.Array:
         if {*map(type, cells)} <= {int, float, NoneType}:
             with suppress(pa.ArrowInvalid, OverflowError):  # a whole number of too many digits
                 return pa.array(cells, pa.float64())
-        return labels(cells, where, is_csv=is_csv)
+        return id_cells(cells, where, is_csv=is_csv)
     array = plain_array(cells)
     kind = array.type
     if pa.types.is_decimal(kind):

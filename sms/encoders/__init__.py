@@ -85,6 +85,12 @@ class EncodedSentences:
     """Whether only the beginning of a sentence was read, bool, shape (n_sentences,); None where
     none can be cut."""
 
+    def cut_texts(self, text_sentences: Ragged) -> np.ndarray:
+        """Tell which texts, given as their sentences, were read in part; bool, shape (n_texts,)."""
+        if self.is_cut is None:
+            return np.zeros(len(text_sentences), dtype=bool)
+        return text_sentences.sums(self.is_cut[text_sentences.values]) > 0
+
 
 class CannotSplit(Exception):
     """The tokeniser of an encoder fails on these of `SegmentedTexts.sentences`, by number."""

@@ -76,7 +76,7 @@ compiling.available_threads = lambda: 2
 if os.environ.get("FAILS"):
     compiling.compile_aside("sms.transport.simplex:no_such_function", "solve_problems")
 else:
-    compiling.compile_for(["length", "s+wms@glove:source"])
+    compiling.compile_for(["length", "s+wms"])
     process, = compiling._compiling.values()
     assert process.wait() == 0
     assert compiling.is_compiled("solve_problems")
