@@ -47,7 +47,7 @@ from sentence_transformers import SentenceTransformer
 from summeval import model_folder
 from timing import Rounds, finish, in_one_line, interleave, machine, say, short
 
-from sms.encoders import EncodedSentences, EncoderRuntime, contextual
+from sms.encoders import EncodedSentences, EncoderRuntime, base
 from sms.encoders.bert import BLOCK_TOKENS, BertEncoder, load_minilm
 from sms.encoders.sentence_transformer import load_st
 from sms.encoders.tokens import SentenceTokens
@@ -143,7 +143,7 @@ def check(news: News, model: SentenceTransformer, with_words: BertEncoder, alone
 
 def time_encoding(model: SentenceTransformer, n: int, n_rounds: int, seed: int) -> dict:
     news = draw_news(model, n, np.random.default_rng(seed))
-    contextual.CACHE_BYTES = 0  # every round computes everything
+    base.CACHE_BYTES = 0  # every round computes everything
     runtime = EncoderRuntime(device="cpu", threads=1)
     with_words = load_minilm(runtime=runtime)
     alone = load_st(str(model_folder()), runtime=runtime)

@@ -33,7 +33,6 @@ from cluster import Job, Shard, Workers, list_inputs, plan_shards, run_local, ru
 from sms.config import ScoringConfig
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
-from sms.encoders.contextual import count_words
 from sms.encoders.sentence_transformer import LibraryEncoder, load_st
 from sms.encoders.tokens import SentenceTokens
 from sms.process import available_threads
@@ -136,11 +135,10 @@ class Bench:
             precision=precision,
             device=device or self.size.device,
             threads=self.size.threads,
-            sentences_only=True,
+            finest="texts",
         )
         if name == "minilm":
             found: BertEncoder | LibraryEncoder = load_minilm(runtime=runtime)
-            found.set_up(runtime)
         else:
             found = load_st(str(self.model_folder(name)), runtime=runtime)
         if not isinstance(found, BertEncoder):
@@ -171,9 +169,9 @@ def plain_words() -> list[str]:
 def encode(encoder: BertEncoder, bench: Bench) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """Return what encodes all sentences, whose text has been handled before."""
     texts = bench.texts
-    kept = count_words(texts, encoder.known_words(texts), encoder.has_words).needed.values
+    none = np.zeros(texts.sentence_words.values.size, dtype=bool)
     every = np.arange(len(texts.sentences))
-    tokens = SentenceTokens.of(texts, every, kept, encoder._cutter, encoder._max_pieces)
+    tokens = SentenceTokens.of(texts, every, none, encoder._cutter, encoder._max_pieces)
     return lambda: encoder.run(tokens)
 
 

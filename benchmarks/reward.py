@@ -25,7 +25,7 @@ os.environ.setdefault("POT_BACKEND_DISABLE_JAX", "1")
 import numpy as np
 from timing import begin, finish, interleave, say, short
 
-from sms.encoders import contextual
+from sms.encoders import base
 from sms.reward import Reward
 
 CORPUS = Path(__file__).resolve().parents[1] / "examples" / "quality_ladder.jsonl"
@@ -50,12 +50,12 @@ def drawn_candidate(sentences: list[str], rng: np.random.Generator) -> str:
 @contextmanager
 def no_memory() -> Iterator[None]:
     """Let encoders forget every sentence at once."""
-    kept = contextual.CACHE_BYTES
-    contextual.CACHE_BYTES = 0
+    kept = base.CACHE_BYTES
+    base.CACHE_BYTES = 0
     try:
         yield
     finally:
-        contextual.CACHE_BYTES = kept
+        base.CACHE_BYTES = kept
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ from torch import nn
 
 from reffree.models import Calibrated, ModelConfig, PairModel, make_head
 from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
-from sms.encoders import Encoder, EncoderRuntime
+from sms.encoders import EncoderRuntime
+from sms.encoders.base import Encoder
 from sms.encoders.registry import load_encoder, parse_spec
 from sms.text import Segmenter, TextRules
 
@@ -158,7 +159,8 @@ def _over_encoder(
             f"`encoder` must read sentences for the scorer {config.scorer}, got {config.encoder}; "
             "leave out `unit`"
         )
-    runtime = EncoderRuntime(cache_folder=cache_folder, sentences_only=config.unit == "sentences")
+    finest = "words" if config.unit == "words" else "texts"
+    runtime = EncoderRuntime(cache_folder=cache_folder, finest=finest)
     encoder = load_encoder(config.encoder, runtime)
     config = _with_lengths(config, pairs, encoder)
     lengths = config.document_length or 1, config.summary_length or 1

@@ -16,7 +16,7 @@ import pyarrow as pa
 import torch
 from tokenizers import Tokenizer
 
-from sms.encoders import Encoder, encode_texts
+from sms.encoders.base import Encoder, encode_texts
 from sms.encoders.pieces import encodings, read_marks_as_letters
 from sms.encoders.vector_cache import Recent
 from sms.ragged import Ragged

@@ -15,9 +15,12 @@ import numpy as np
 
 from sms.encoders import EncodedSentences
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
-from sms.ragged import Ragged
+from sms.ragged import Ragged, offsets_of
 from sms.reasons import INDISTINGUISHABLE
 from sms.signature import encoder_part
+
+_TEXTS_AT_ONCE = 128
+"""So that what is computed of their sentences stays in the processor's cache."""
 
 
 def text_vectors(
@@ -28,19 +31,23 @@ def text_vectors(
     `mean` weights each sentence by `encoded.pooled_weights`; `max` takes the largest value of each
     dimension. A text has none where no sentence has weight.
     """
-    n, d = len(text_sentences), encoded.pooled.shape[1]
-    used = encoded.pooled_weights[text_sentences.values] > 0
-    owner, sentences = text_sentences.owners[used], text_sentences.values[used]
-    is_defined = text_sentences.sums(used) > 0
-    vectors = np.zeros((n, d))
-    if sentences.size:
-        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    weights = encoded.pooled_weights[text_sentences.values]
+    n_used = text_sentences.sums(weights > 0)
+    sentences, weights = text_sentences.values[weights > 0], weights[weights > 0]
+    offsets, is_defined = offsets_of(n_used), n_used > 0
+    vectors = np.zeros((len(text_sentences), encoded.pooled.shape[1]))
+    filled = np.flatnonzero(is_defined)
+    for at in range(0, filled.size, _TEXTS_AT_ONCE):
+        texts = filled[at : at + _TEXTS_AT_ONCE]
+        first, last = offsets[texts[0]], offsets[texts[-1] + 1]
+        starts = offsets[texts] - first
+        own = encoded.pooled[sentences[first:last]]
         if pooling == "max":
-            vectors[owner[starts]] = np.maximum.reduceat(encoded.pooled[sentences], starts, axis=0)
+            vectors[texts] = np.maximum.reduceat(own, starts, axis=0)
         else:
-            weights = encoded.pooled_weights[sentences]
-            sums = np.add.reduceat(encoded.pooled[sentences] * weights[:, None], starts, axis=0)
-            vectors[owner[starts]] = sums / np.add.reduceat(weights, starts)[:, None]
+            of_each = weights[first:last]
+            sums = np.add.reduceat(own * of_each[:, None], starts, axis=0)
+            vectors[texts] = sums / np.add.reduceat(of_each, starts)[:, None]
     return vectors, is_defined & (vectors != 0).any(axis=1)
 
 
@@ -59,6 +66,7 @@ class Cosine(Metric):
     """The cosine of two texts' vectors, or its mean over encoders, null where one is null."""
 
     averages = True
+    finest = "texts"
 
     def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the encoders, and what weighs a sentence in the mean of its text if anything."""

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from sms.encoders import EncodedSentences, Encoder, EncoderRuntime
+from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders.base import Encoder
 from sms.encoders.registry import EncoderSpec, kinds_with
 from sms.naming import user_path
 from sms.ragged import Pairs, Ragged
@@ -230,7 +231,7 @@ class Batch(BatchTexts):
     def is_cut(self, alias: str) -> np.ndarray:
         """Tell which texts an encoder read only in part, bool, shape (n_texts,)."""
         encoded, text_sentences = self.encoded[alias]
-        return encoded.cut_texts(text_sentences)
+        return self.once(("is cut", alias), lambda: encoded.cut_texts(text_sentences))
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return what several metrics read, made by the first of them."""
@@ -372,6 +373,11 @@ class Metric:
     def has_encoder(self) -> bool:
         """Whether it reads vectors."""
         return "words" in self.needs or "sentences" in self.needs
+
+    @property
+    def finest(self) -> str:
+        """The finest vectors that it reads of an encoder: one of `sms.encoders.VECTORS`."""
+        return "words" if "words" in self.needs else "sentences"
 
     def ask(
         self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]

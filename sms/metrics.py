@@ -70,6 +70,8 @@ def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
 class KnownWords(Metric):
     """The share of the kept words of a candidate and its compared texts that have a vector."""
 
+    finest = "texts"
+
     def signatures(self, setting: Setting) -> dict[str, str]:
         """Name the texts whose words are counted in addition to the candidate's."""
         (alias,), (column,) = self.encoders, self.columns

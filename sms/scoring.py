@@ -8,7 +8,7 @@ one is being compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from sms.compiling import compile_for
 from sms.config import ScoringConfig
 from sms.cutting import TextReader, composed_rows, texts_of
-from sms.encoders import EncodedSentences, Encoder, EncoderRuntime, encode_texts
-from sms.encoders.registry import load_encoder, parse_spec
+from sms.encoders import VECTORS, EncodedSentences, EncoderRuntime
+from sms.encoders.base import Encoder, WordEncoder, encode_texts
+from sms.encoders.registry import load_encoder
 from sms.languages import LANGUAGES
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
 from sms.naming import is_unicode
@@ -80,10 +81,13 @@ class SummaryScorer:
             cache_folder=cache_folder,
         )
         self.encoders: dict[str, Encoder] = {
-            alias: load_encoder(config.encoders[alias], runtime) for alias in config.used_encoders
+            alias: load_encoder(
+                config.encoders[alias], replace(runtime, finest=_finest(config.computed, alias))
+            )
+            for alias in config.used_encoders
         }
         static = frozenset(
-            alias for alias in self.encoders if parse_spec(config.encoders[alias]).kind.is_static
+            alias for alias, own in self.encoders.items() if isinstance(own, WordEncoder)
         )
         self._check_language([alias for alias in self.encoders if alias not in static])
         self._setting = Setting(
@@ -218,6 +222,11 @@ class SummaryScorer:
             # A metric of one's own may divide by 0: no number one could average or rank.
             scores[name] = np.where(np.isinf(values), np.nan, values)
         return scores, list(_reasons(batch, scores))
+
+
+def _finest(metrics: Sequence[Metric], alias: str) -> str:
+    """Return the finest vectors that any metric reads of an encoder."""
+    return min((own.finest for own in metrics if alias in own.encoders), key=VECTORS.index)
 
 
 def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import metadata
 
-from sms.encoders import Encoder
+from sms.encoders.base import Encoder
 
 LIBRARIES = (
     *("numpy", "torch", "transformers", "tokenizers", "sentencex", "regex", "nltk"),

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from sms.naming import check_choice
 from sms.ragged import Ragged
-from sms.text import SegmentedTexts
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 """Number formats a model may compute in; `auto` is fp32 on a CPU and bf16 on a GPU."""
 DEVICES = ("auto", "cpu", "cuda")
+VECTORS = ("words", "sentences", "texts")
+"""What metrics read of an encoder: vectors of words; one of each sentence, the mean of its words
+where there are any, as mover's similarity needs; or only what a text's vector is made of."""
 SCORE_TOLERANCE: Mapping[str, float] = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
 """How far a score may lie from the same score computed elsewhere, or in another batch, by the
 precision of its encoder: a share of a mover's similarity, a difference of every other score.
@@ -42,13 +43,14 @@ class EncoderRuntime:
     """Threads of one encoder; None leaves the library's own choice."""
     cache_folder: str | None = None
     """Folder of embeddings that outlive the run; None for none."""
-    sentences_only: bool = False
-    """Whether vectors of words are not asked for: encoders that have both then compute, and keep,
-    those of sentences alone."""
+    finest: str = "words"
+    """One of `VECTORS`: the finest vectors that are read; they are made, and kept, with all coarser
+    ones."""
 
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("device", self.device, DEVICES)
+        check_choice("finest", self.finest, VECTORS)
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {self.threads}")
 
@@ -65,7 +67,7 @@ class EncodedSentences:
     """Vectors of words, shape (n_points, d_words); static encoders give their whole table."""
     sentence_words: Ragged
     """Rows of `word_points` for the kept words of every sentence, with repetitions; all rows are
-    empty for encoders without word vectors."""
+    empty for encoders without word vectors, and where no metric reads them."""
     sentence_points: np.ndarray
     """One vector per sentence for sentence mover's similarity, float64, shape
     (n_sentences, d_sentences)."""
@@ -98,50 +100,3 @@ class CannotSplit(Exception):
     def __init__(self, sentences: np.ndarray) -> None:
         super().__init__(f"the tokeniser fails on {sentences.size} sentences")
         self.sentences = sentences
-
-
-class Encoder(Protocol):
-    """What a metric needs of an encoder."""
-
-    signature: str
-    """Name and settings, the part of a metric's signature after `enc:`."""
-    content_hash: str
-    """Of the weights or vectors, so that a resumed run uses the same ones."""
-    has_words: bool
-    """Whether it gives word vectors, as `wms` and `s+wms` need."""
-    pooling: str
-    """How word or sentence vectors become one text vector: `mean` or `max`."""
-    unit: str
-    """What it is given at once: `sentence`, or `text` (then `SegmentedTexts.whole`)."""
-
-    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
-        """Tell which words of `texts.vocabulary` the encoder knows, bool, shape (n_words,)."""
-
-    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Encode the distinct sentences of a batch, or raise `CannotSplit`."""
-
-    def state(self) -> Mapping[str, int]:
-        """Return what was done so far, as counts that may be added up, such as `tokens` computed.
-
-        Where `words` that count and `unknown` ones are among them, a run says which share it is.
-        """
-
-
-def encode_texts(
-    encoder: Encoder, texts: SegmentedTexts, needed: np.ndarray
-) -> tuple[EncodedSentences, Ragged, np.ndarray]:
-    """Encode the `needed` texts of a batch, but for those that the tokeniser fails on.
-
-    Also returns its sentences of every text, none of a text that is not needed or cannot be split,
-    and the texts that the tokeniser failed on, bool, shape (n_texts,).
-    """
-    part = texts.restrict(needed)
-    if encoder.unit == "text":
-        part = part.whole()
-    try:
-        encoded = encoder.encode(part)
-    except CannotSplit as error:
-        failed = part.texts_with(error.sentences)
-        encoded, text_sentences, others = encode_texts(encoder, texts, needed & ~failed)
-        return encoded, text_sentences, others | failed
-    return encoded, part.text_sentences, np.zeros(needed.size, dtype=bool)

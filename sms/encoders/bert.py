@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from sms.encoders import EncoderRuntime
+from sms.encoders.base import Encoder
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import ContextualEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
@@ -73,7 +73,7 @@ class Pooling:
         return vectors
 
 
-class BertEncoder(ContextualEncoder):
+class BertEncoder(Encoder):
     """Vectors of a BERT-like model.
 
     A word's vector is the mean of its word pieces' states; one with an unknown piece has none. A

@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.utils import rnn
 
 from sms.encoders import EncoderRuntime
+from sms.encoders.base import SentenceEncoder
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.static import WordTable, open_table
 from sms.file_hashes import hash_of_files

@@ -13,14 +13,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sms.encoders import EncoderRuntime
+from sms.encoders.base import Encoder
 from sms.naming import nearest, user_path
 from sms.urls import check_no_secrets
-
-if TYPE_CHECKING:
-    from sms.encoders import Encoder
 
 _NEXT_OPTION = re.compile(r",(?=\w+=)")  # a value may hold commas: layers=concat:-2,-1
 
@@ -176,15 +174,12 @@ def load_encoder(spec: str | EncoderSpec, runtime: EncoderRuntime | None = None)
 
     Raises `ValueError` if the specification is wrong, or a file is missing or damaged.
     """
-    from sms.encoders.contextual import ContextualEncoder
-
     asked = parse_spec(spec) if isinstance(spec, str) else spec
     module, _, function = asked.kind.loader.partition(":")
     loader = getattr(importlib.import_module(module), function)
     runtime = runtime or EncoderRuntime()
     encoder: Encoder = loader(asked.path, runtime=runtime, **asked.values)
-    if isinstance(encoder, ContextualEncoder):
-        encoder.set_up(runtime)
+    encoder.set_up(runtime)
     return encoder
 
 

@@ -17,9 +17,9 @@ import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
 from sms.encoders import hugging_face as hf
+from sms.encoders.base import SentenceEncoder
 from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
-from sms.encoders.contextual import SentenceEncoder
 from sms.encoders.devices import Machine
 from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters

@@ -16,18 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 from filelock import FileLock
 
-from sms.encoders import EncodedSentences, EncoderRuntime
+from sms.encoders import EncoderRuntime
+from sms.encoders.base import WordEncoder
 from sms.file_hashes import hash_of_file, hash_of_files
 from sms.naming import cache_folder
-from sms.pooling import pool_rows
-from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, composed
 
 SHARED_FROM_BYTES = 1 << 22
@@ -36,8 +35,6 @@ _TABLE_FORMAT = 2
 """Part of every table's name: another format finds nothing rather than something wrong."""
 _ARRAYS = ("vectors", "keys", "rows")
 _KEY_BYTES = 16
-_UNNAMED = count()
-"""Tells tables without a hash apart; an address may be that of one that is gone."""
 _LONGEST_LINE = 1 << 20
 _LARGEST = np.finfo(np.float32).max
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -87,17 +84,12 @@ def _keys_of(words: Sequence[str]) -> np.ndarray:
     return np.array(keys, dtype=f"S{_KEY_BYTES}")
 
 
-class StaticEncoder:
+class StaticEncoder(WordEncoder):
     """Looks words up in a table of vectors.
 
-    A word is looked up as it stands, then lower-cased, then without symbols at its ends.
-    Words that are not found are left out, or, with `zero_unknown`, stay in the bag as a zero
-    vector, as in the released sentence mover code. `pooling`, "mean" or "max", says how a text's
-    word vectors become one vector for cosine.
+    A word is looked up as it stands, then lower-cased, then without symbols at its ends. The rest
+    is as in `WordEncoder`.
     """
-
-    has_words = True
-    unit = "sentence"
 
     def __init__(
         self,
@@ -108,15 +100,16 @@ class StaticEncoder:
         pooling: str = "mean",
         zero_unknown: bool = False,
     ) -> None:
-        self._table = table
-        self._column = f"row:{content_hash or next(_UNNAMED)}"
-        self.content_hash = content_hash
-        self.pooling = pooling
-        self._zero_unknown = zero_unknown
         n, d = table.vectors.shape
         unknown = "zero" if zero_unknown else "drop"
-        self.signature = f"{name}-{n - 1}x{d}|pool:{pooling}|oov:{unknown}"
-        self._counts = {"words": 0, "unknown": 0}
+        super().__init__(
+            signature=f"{name}-{n - 1}x{d}|pool:{pooling}|oov:{unknown}",
+            content_hash=content_hash,
+            dimension=d,
+            pooling=pooling,
+            zero_unknown=zero_unknown,
+        )
+        self._table = table
 
     def rows_of(self, words: Sequence[str]) -> np.ndarray:
         """Return the row of each word's vector, or -1; int64."""
@@ -126,39 +119,9 @@ class StaticEncoder:
             rows[left] = self._table.rows_of([other(words[k]) for k in left.tolist()])
         return rows
 
-    def state(self) -> dict[str, int]:
-        """Return how many words that count were asked for so far, and how many are unknown."""
-        return dict(self._counts)
-
-    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
-        """Tell which words of the vocabulary have a vector, bool, (n_words,)."""
-        return texts.vocabulary.column(self._column, self.rows_of) >= 0
-
-    def encode(self, texts: SegmentedTexts) -> EncodedSentences:
-        """Look up the kept words of every sentence."""
-        vectors, words = self._table.vectors, texts.sentence_words
-        rows = texts.vocabulary.column(self._column, self.rows_of)[words.values]
-        kept = texts.is_kept[words.values]
-        n_kept, n_known = words.sums(kept), words.sums(kept & (rows >= 0))
-        self._counts["words"] += int(n_kept.sum())
-        self._counts["unknown"] += int(n_kept.sum() - n_known.sum())
-        if self._zero_unknown:
-            rows = np.where(rows < 0, len(vectors) - 1, rows)
-        used = kept & (rows >= 0)
-        weights = words.sums(used)
-        sentence_words = Ragged(rows[used], offsets_of(weights))
-        is_max = self.pooling == "max"
-        means, largest = pool_rows(vectors, sentence_words, with_maximum=is_max)
-        return EncodedSentences(
-            word_points=vectors,
-            sentence_words=sentence_words,
-            sentence_points=means,
-            weights=weights,
-            pooled=largest if is_max else means,
-            pooled_weights=weights.astype(np.float64),
-            n_kept=n_kept,
-            n_known=n_known,
-        )
+    def table(self, texts: SegmentedTexts) -> tuple[np.ndarray, np.ndarray]:
+        """Return the whole table, and its row for every word of the vocabulary, -1 for none."""
+        return self._table.vectors, texts.vocabulary.column(self._column, self.rows_of)
 
 
 def load_static(

@@ -25,8 +25,8 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from sms.encoders import EncoderRuntime
+from sms.encoders.base import Encoder, SentenceEncoder
 from sms.encoders.batches import Batches
-from sms.encoders.contextual import ContextualEncoder, SentenceEncoder
 from sms.encoders.pieces import read_marks_as_letters
 from sms.file_hashes import hash_of_file
 from sms.ragged import Ragged, offsets_of, owners_of, places_of
@@ -298,7 +298,7 @@ def load_use(path: str, *, runtime: EncoderRuntime, unit: str = "sentence") -> U
 # ELMo
 
 
-class ElmoEncoder(ContextualEncoder):
+class ElmoEncoder(Encoder):
     """Word vectors of ELMo; a text's vector is their mean or maximum, over all its words.
 
     `layers="mean"` gives the vectors of Clark et al. (2019), the mean of the three layers;

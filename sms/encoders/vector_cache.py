@@ -25,9 +25,9 @@ from sms.naming import user_path
 
 V = TypeVar("V")
 SentenceVectors = tuple[np.ndarray, np.ndarray]
-"""Vectors of a sentence's kept words, float32 (n_kept, d), and its own, float32 (d,)."""
+"""What is kept of a sentence's words, (n_rows, d), and its own vector, float32 (d,)."""
 
-FORMAT = 3
+FORMAT = 4
 """Part of every file's name: another format finds nothing rather than something wrong."""
 LIBRARIES = (
     "assay",
@@ -89,14 +89,17 @@ def key_of(rules: str, sentence: str) -> bytes:
 class VectorCache:
     """Vectors of one encoder, by key, in a folder that encoders share.
 
-    `owner` is the encoder's signature and content hash; versions of libraries count as well. Raises
-    `ValueError` if the folder cannot be made or written to.
+    `owner` is the encoder's signature and content hash; versions of libraries count as well. What
+    is kept of words is of the type `dtype`. Raises `ValueError` if the folder cannot be made or
+    written to.
     """
 
-    def __init__(self, folder: str, *, owner: str, dimension: int) -> None:
+    def __init__(
+        self, folder: str, *, owner: str, dimension: int, dtype: type = np.float32
+    ) -> None:
         text = "\n".join([str(FORMAT), *map(_version_of, LIBRARIES), owner])
         self._path = Path(user_path(folder)) / f"{_hash(text.encode(), 16).hex()}.sqlite"
-        self._dimension = dimension
+        self._dimension, self._dtype = dimension, np.dtype(dtype)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connected()) as database, database:
@@ -106,8 +109,9 @@ class VectorCache:
                 f"embedding cache {folder!r} must be a folder that can be written to, got {error}"
             ) from error
 
-    def read(self, keys: Sequence[bytes], n_words: np.ndarray) -> dict[int, SentenceVectors]:
-        """Return the undamaged vectors of so many words that are there, by place in `keys`."""
+    def read(self, keys: Sequence[bytes], n_rows: np.ndarray) -> dict[int, SentenceVectors]:
+        """Return the undamaged vectors of so many rows that are there, by place in `keys`."""
+        width = self._dimension * self._dtype.itemsize
         vectors = {}
         query = "SELECT vectors, checksum FROM vectors WHERE key = ?"
         try:
@@ -116,9 +120,11 @@ class VectorCache:
                     row = database.execute(query, (key,)).fetchone()
                     if row is None or row[1] != _hash(key + row[0], 8):
                         continue
-                    values = np.frombuffer(row[0], dtype=np.float32).reshape(-1, self._dimension)
-                    if len(values) == n_words[place] + 1:
-                        vectors[place] = values[:-1], values[-1]
+                    n_bytes = int(n_rows[place]) * width
+                    if len(row[0]) == n_bytes + self._dimension * 4:
+                        words = np.frombuffer(row[0][:n_bytes], self._dtype)
+                        own = np.frombuffer(row[0][n_bytes:], np.float32)
+                        vectors[place] = words.reshape(-1, self._dimension), own
         except sqlite3.Error as error:
             logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
         return vectors

@@ -10,7 +10,7 @@ import pytest
 
 from sms import text
 from sms.baselines import BASELINES
-from sms.encoders import contextual
+from sms.encoders import base
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
 
@@ -62,7 +62,7 @@ def test_a_scorer_that_broke_off_anywhere_goes_on(metrics, max_chunks, glove, mo
 @pytest.mark.slow
 def test_a_scorer_with_a_model_that_broke_off_anywhere_goes_on(monkeypatch):
     monkeypatch.setattr(text, "MAX_CHUNKS", 25)
-    monkeypatch.setattr(contextual, "CACHE_BYTES", 200_000)  # some ten sentences
+    monkeypatch.setattr(base, "CACHE_BYTES", 200_000)  # some ten sentences
     config = ScoringConfig(metrics=("wms", "cosine", "rouge1_f", "length"))
     assert break_everywhere(*pair_of_scorers(config), rows_of, count()) > 2_000
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sms import SentenceMover
-from sms.encoders import EncodedSentences
-from sms.ragged import Ragged
+from sms.encoders.base import SentenceEncoder
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import split_sentences
 from tests.sms.scoring_cases import (
@@ -158,31 +157,14 @@ def test_cosine_of_all_is_the_mean_of_the_columns(how, side, glove, tmp_path):
     assert table["status"][2].as_py() == "candidate:no_known_words@coarse"
 
 
-class SentenceVectors:
-    """Gives a sentence its length and place in the alphabet; no words; cosine in another space."""
+class SentenceVectors(SentenceEncoder):
+    """Gives a sentence its length, its place in the alphabet, and 1."""
 
-    signature = content_hash = "sentences"
-    has_words = False
-    pooling = "mean"
-    unit = "sentence"
+    def __init__(self, unit="sentence"):
+        super().__init__(signature="sentences", content_hash="sentences", dimension=3, unit=unit)
 
-    def state(self):
-        return {"sentences": 2}
-
-    def encode(self, texts):
-        points = np.array([[len(s), ord(s[0])] for s in texts.sentences], dtype=np.float64)
-        words = texts.sentence_words
-        n_kept = words.sums(texts.is_kept[words.values])
-        return EncodedSentences(
-            word_points=np.empty((0, 2), np.float32),
-            sentence_words=Ragged(np.empty(0, np.int64), np.zeros(len(words) + 1, np.int64)),
-            sentence_points=points,
-            weights=n_kept,
-            pooled=np.hstack([points, np.ones((len(words), 3))]),
-            pooled_weights=words.lengths.astype(np.float64),
-            n_kept=n_kept,
-            n_known=n_kept,
-        )
+    def embed(self, inputs):
+        return np.array([[len(s), ord(s[0]), 1.0] for s in inputs], dtype=np.float32)
 
 
 def test_sentence_encoder_scores_by_hand(monkeypatch):
@@ -194,22 +176,21 @@ def test_sentence_encoder_scores_by_hand(monkeypatch):
     # "A cat." is (6, 65), "E horse." (8, 69) and "E hors." (7, 69)
     rows = to_rows(["A cat.", "A cat. A cat.", "..."], [["E horse."], ["A cat. E hors."], ["A."]])
     found = scorer.score(rows)
-    first, second = (6.0, 65.0, 1.0, 1.0, 1.0), (8.0, 69.0, 1.0, 1.0, 1.0)
+    first, second = (6.0, 65.0, 1.0), (8.0, 69.0, 1.0)
     cosine = np.dot(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
     costs = np.array([np.hypot(2, 4), 2 / 3 * np.hypot(1, 4), np.nan])
     np.testing.assert_allclose(values(found, "sms"), np.exp(-costs), rtol=1e-12)
     assert values(found, "cosine")[0] == pytest.approx(cosine, abs=1e-12)
     np.testing.assert_array_equal(values(found, "cosine@all"), values(found, "cosine"))
     assert found["status"].to_pylist()[:2] == [None, None]
-    assert scorer.counters() == {"st.sentences": 2}
+    assert scorer.counters()["st.sentences"] == 5
 
 
 class ShortSighted(SentenceVectors):
-    """Reads ten letters of a sentence."""
+    """Says that it reads ten letters of a sentence."""
 
-    def encode(self, texts):
-        is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
-        return replace(super().encode(texts), is_cut=is_cut)
+    def is_cut(self, texts):
+        return np.array([len(sentence) > 10 for sentence in texts.sentences], dtype=bool)
 
 
 def test_cut_text_has_a_status_beside_its_score(monkeypatch):
@@ -234,19 +215,16 @@ def test_cut_text_has_a_status_beside_its_score(monkeypatch):
     assert status[2] == "source:cut@use"
 
 
-class FirstTenLetters(SentenceVectors):
+class FirstTenLetters(ShortSighted):
     """Reads ten letters of a sentence and says so."""
 
-    def encode(self, texts):
-        is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
-        short = replace(texts, sentences=[sentence[:10] for sentence in texts.sentences])
-        return replace(super().encode(short), is_cut=is_cut)
+    def embed(self, inputs):
+        return super().embed([sentence[:10] for sentence in inputs])
 
 
 @pytest.mark.parametrize("unit", ["sentence", "text"])
 def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeypatch):
-    encoder = FirstTenLetters()
-    encoder.unit = unit
+    encoder = FirstTenLetters(unit)
     monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: encoder)
     candidate = "A dog met cats there."
     references = {
@@ -262,7 +240,8 @@ def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeyp
     for is_scored, row in zip(
         references.values(), SummaryScorer(config).score(rows).to_pylist(), strict=True
     ):
-        assert [row[name] for name in metrics] == [1.0 if is_scored else None] * len(metrics)
+        expected = pytest.approx(1.0, abs=1e-15) if is_scored else None
+        assert [row[name] for name in metrics] == [expected] * len(metrics)
         assert row["status"] == (cut if is_scored else f"reference:indistinguishable@use; {cut}")
 
 

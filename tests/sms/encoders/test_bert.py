@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sms import text
-from sms.encoders import EncodedSentences, EncoderRuntime, bert, contextual, layers, packed_model
+from sms.encoders import EncodedSentences, EncoderRuntime, base, bert, layers, packed_model
 from sms.encoders.bert import BertEncoder, Pooling, load_minilm, minilm_folder
 from sms.encoders.devices import Machine
 from sms.text import SegmentedTexts, Segmenter
@@ -254,11 +254,11 @@ def test_cached_sentences_give_the_same_vectors(segmented, together, encoder):
 
 
 def test_cache_is_bounded(encoder, monkeypatch):
-    monkeypatch.setattr(contextual, "CACHE_BYTES", 20 * 384 * 4)
+    monkeypatch.setattr(base, "CACHE_BYTES", 20 * 384 * 4)
     sentences = [f"Zebra {k} crossed seven rivers" for k in range(6)]  # 5 words and a pooled vector
     for sentence in sentences:
         encoder.encode(as_they_are([sentence]))
-    assert encoder._cache.missing(sentences) == [0, 1, 2]
+    assert encoder._recent.missing(sentences) == [0, 1, 2]
     encoder.encode(as_they_are([sentences[5], sentences[0]]))
     assert encoder.counts["cached"] == 1  # the latest is there, the oldest is gone
 

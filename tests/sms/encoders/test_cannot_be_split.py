@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
-from sms.encoders import encode_texts
+from sms.encoders.base import encode_texts
 from sms.encoders.registry import load_encoder
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import Segmenter

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sms.encoders import EncoderRuntime, vector_cache
-from sms.encoders.contextual import ContextualEncoder
+from sms.encoders import VECTORS, EncoderRuntime, vector_cache
+from sms.encoders.base import Encoder
 from sms.encoders.registry import load_encoder
 from sms.encoders.vector_cache import Recent, VectorCache, key_of
 from tests.sms.encoders.conftest import as_they_are, assert_equal_bits
@@ -101,7 +101,7 @@ def test_folder_that_cannot_be_made_rejected(tmp_path):
 SENTENCES = ["The committee met on Tuesday.", "Warmer states pay more.", "the of and", "One"]
 
 
-def minilm(folder: Path | None, **settings) -> ContextualEncoder:
+def minilm(folder: Path | None, **settings) -> Encoder:
     cache_folder = None if folder is None else str(folder)
     runtime = EncoderRuntime(device="cpu", cache_folder=cache_folder, **settings)
     return load_encoder("minilm", runtime)
@@ -119,14 +119,25 @@ def test_encoder_reads_what_another_wrote_bit_by_bit(tmp_path):
     assert third.counts["from_disk"] == 0  # other rules of text
 
 
-def test_words_that_are_not_asked_for_are_not_kept(tmp_path):
-    both, alone, again = (minilm(tmp_path, sentences_only=only) for only in (False, True, True))
-    assert alone.signature == both.signature
-    # One that wants no words does not find sentences with them, nor the other way round.
-    expected, found, _ = (each.encode(as_they_are(SENTENCES)) for each in (both, alone, again))
-    assert [each.counts["from_disk"] for each in (alone, again)] == [0, len(SENTENCES)]
-    np.testing.assert_array_equal(found.pooled, expected.pooled)
-    assert len(expected.word_points) > len(found.word_points) == 0
+def test_vectors_that_nothing_reads_are_neither_made_nor_kept(tmp_path):
+    """Their coarser ones are the same bit by bit, and are not those that another run finds."""
+    expected = minilm(None).encode(as_they_are(SENTENCES))
+    sizes = []
+    for finest in VECTORS:
+        one, again = (minilm(tmp_path, finest=finest) for _ in range(2))
+        found, read = (each.encode(as_they_are(SENTENCES)) for each in (one, again))
+        assert [each.counts["from_disk"] for each in (one, again)] == [0, len(SENTENCES)]
+        assert one.signature == minilm(None).signature
+        assert_equal_bits(read, found)
+        np.testing.assert_array_equal(found.pooled, expected.pooled)
+        np.testing.assert_array_equal(found.weights, expected.weights)
+        if finest != "texts":
+            np.testing.assert_array_equal(found.sentence_points, expected.sentence_points)
+        assert len(found.word_points) == (len(expected.word_points) if finest == "words" else 0)
+        sizes.append(one._recent.n_bytes)
+    # in units of 384 values of four bytes, of which a mean takes two
+    n_words = len(expected.word_points)
+    assert [size / 384 / 4 for size in sizes] == [n_words + 4, 4 * (2 + 1), 4]
 
 
 def test_oldest_values_are_forgotten_first():
