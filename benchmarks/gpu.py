@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -175,9 +175,8 @@ def encode(encoder: BertEncoder, bench: Bench) -> Callable[[], tuple[np.ndarray,
     return lambda: encoder.run(tokens)
 
 
-def encoding_rates(bench: Bench) -> list[dict[str, Any]]:
+def encoding_rates(bench: Bench) -> Iterator[dict[str, Any]]:
     """Tokens/s by model, format and block, and by the library's `encode`."""
-    rows = []
     for name in bench.size.models:
         for precision in bench.size.precisions:
             encoder = bench.encoder(name, precision)
@@ -190,9 +189,8 @@ def encoding_rates(bench: Bench) -> list[dict[str, Any]]:
                 encoder._batches._most = encoder._batches._now = block
                 row[f"tokens_per_s_{block}"] = n_tokens / bench.seconds(run)
             row["encode_tokens_per_s"] = n_tokens / library_seconds(bench, name, precision)
-            rows.append(row)
+            yield row
             del encoder, run
-    return rows
 
 
 def library_seconds(bench: Bench, name: str, precision: str) -> float:
@@ -266,14 +264,12 @@ def score(bench: Bench, metrics: tuple[str, ...], name: str) -> tuple[Any, dict[
     return run, stages, out
 
 
-def file_to_file(bench: Bench) -> list[dict[str, Any]]:
+def file_to_file(bench: Bench) -> Iterator[dict[str, Any]]:
     """Summaries/s from file to file by metric, start-up and models apart, and seconds by stage."""
-    rows = []
     for metrics in (*((metric,) for metric in METRICS), METRICS):
         run, stages, _ = score(bench, metrics, "-".join(metrics).replace("+", ""))
         per_s = run.n_rows / stages["shards"]
-        rows.append({"metrics": ",".join(metrics), "summaries_per_s": per_s, "stages": stages})
-    return rows
+        yield {"metrics": ",".join(metrics), "summaries_per_s": per_s, "stages": stages}
 
 
 def two_runs(bench: Bench) -> dict[str, Any]:
@@ -384,7 +380,7 @@ def training_rate(bench: Bench) -> dict[str, float]:
     return {"tokens_per_s": ids.numel() / bench.seconds(step)}
 
 
-def stand_in(bench: Bench) -> list[dict[str, Any]]:
+def stand_in(bench: Bench) -> Iterator[dict[str, Any]]:
     """Busy share of a made-up device with several workers on it, in as many processes.
 
     It encodes half as fast as all cores but one cut text.
@@ -399,7 +395,6 @@ def stand_in(bench: Bench) -> list[dict[str, Any]]:
     started = time.perf_counter()
     text_per_s = scorer.n_tokens(rows) / (time.perf_counter() - started)
     tokens_per_s = text_per_s * max(available_threads() - 1, 1) / 2
-    found = []
     for n_workers in (1, *bench.size.workers):
         out = bench.folder / f"stand-in-{n_workers}"
         job = Job(out=str(out), fingerprint="0" * 12, has_gpu=True, batch_rows=max(few // 4, 1))
@@ -407,11 +402,10 @@ def stand_in(bench: Bench) -> list[dict[str, Any]]:
         run_processes(shards, partial(StandIn, device, tokens_per_s), job, n_workers=n_workers)
         row: dict[str, Any] = {"workers": n_workers, "tokens_per_s_of_device": tokens_per_s}
         row["tokens_per_s_of_one_process"] = text_per_s
-        found.append(row | {"busy_share": busy_share(sorted((out / "scores").iterdir()))})
-    return found
+        yield row | {"busy_share": busy_share(sorted((out / "scores").iterdir()))}
 
 
-def sharing(bench: Bench) -> list[dict[str, Any]]:
+def sharing(bench: Bench) -> Iterator[dict[str, Any]]:
     """Rows/s with one worker alone, and with several workers on one GPU.
 
     Workers have loaded their model before the clock starts.
@@ -419,7 +413,6 @@ def sharing(bench: Bench) -> list[dict[str, Any]]:
     corpus = bench.folder / "corpus.parquet"
     inputs = list_inputs([corpus if corpus.exists() else write_rows(bench)])
     n_threads = bench.size.threads or available_threads()
-    rows = []
     for metrics in (("cosine",), METRICS):
         make = partial(SummaryScorer, ScoringConfig(metrics=metrics), device=bench.size.device)
         for n_workers in (0, *bench.size.workers):
@@ -436,8 +429,7 @@ def sharing(bench: Bench) -> list[dict[str, Any]]:
                 seconds = shared_seconds(make, shards, job, n_workers)
             row: dict[str, Any] = {"metrics": ",".join(metrics), "workers": n_workers}
             row["threads_of_each"] = job.threads
-            rows.append(row | {"rows_per_s": bench.size.n_rows / seconds} | watched.figures())
-    return rows
+            yield row | {"rows_per_s": bench.size.n_rows / seconds} | watched.figures()
 
 
 def shared_seconds(
@@ -511,16 +503,15 @@ PARTS: dict[str, Callable[[Bench], Any]] = {
 }
 
 
-def rows_of_table(part: str, found: Any) -> list[str]:
-    """Return the rows of the table for what a part has found."""
+def rows_of_table(part: str, found: dict[str, Any]) -> list[str]:
+    """Return the rows of the table for something that a part has found."""
     lines = []
-    for row in found if isinstance(found, list) else [found]:
-        named = [str(row[key]) for key in NAMES if key in row]
-        for key, value in flat({key: value for key, value in row.items() if key not in NAMES}):
-            shown = value
-            if isinstance(value, float):
-                shown = f"{value:.1e}" if 0 < abs(value) < 0.01 else short(value)
-            lines.append(f"| {' '.join([part, *named, key]).replace('_', ' ')} | {shown} |")
+    named = [str(found[key]) for key in NAMES if key in found]
+    for key, value in flat({key: value for key, value in found.items() if key not in NAMES}):
+        shown = value
+        if isinstance(value, float):
+            shown = f"{value:.1e}" if 0 < abs(value) < 0.01 else short(value)
+        lines.append(f"| {' '.join([part, *named, key]).replace('_', ' ')} | {shown} |")
     return lines
 
 
@@ -543,13 +534,17 @@ def run_parts(size: Size, chosen: list[str]) -> dict[str, Any]:
         for name in chosen:
             elapsed = time.perf_counter() - started
             if elapsed > size.limit_s:
-                result[name] = {"left out": f"after {elapsed:.0f} s"}
+                result[name] = [{"left out": f"after {elapsed:.0f} s"}]
                 continue
+            result[name] = []
             try:
-                result[name] = PARTS[name](bench)
+                found = PARTS[name](bench)
+                for row in [found] if isinstance(found, dict) else found:
+                    result[name].append(row)
+                    say("\n".join(rows_of_table(name, row)))  # a run may be stopped
             except Exception as error:  # noqa: BLE001  (the others are still worth something)
-                result[name] = {"failed": f"{type(error).__name__}: {error}"}
-            say("\n".join(rows_of_table(name, result[name])))  # a run may be stopped
+                result[name].append({"failed": f"{type(error).__name__}: {error}"})
+                say("\n".join(rows_of_table(name, result[name][-1])))
     return result
 
 
@@ -567,8 +562,8 @@ def main() -> None:
     say("\n| what | figure |\n| --- | --- |")
     started = time.perf_counter()
     result = run_parts(SIZES["smoke" if options.smoke else "gpu"], options.parts)
-    result["run"] = {"seconds": time.perf_counter() - started}
-    say("\n".join(rows_of_table("run", result["run"])))
+    result["run"] = [{"seconds": time.perf_counter() - started}]
+    say("\n".join(rows_of_table("run", result["run"][0])))
     print_json({**json.loads(json.dumps(result, default=float)), "machine": facts})
 
 
