@@ -19,10 +19,11 @@ import torch
 from corpora import data_file
 from timing import Rounds, finish, in_one_line, interleave, machine, say
 
-from reffree.language_models import GENERATOR, Pretrained
+from reffree.language_models import GENERATOR, load_pretrained
 from reffree.likelihood import AFTER, LanguageModel, SharedModel
 from reffree.likelihood_settings import CAUSAL_PROMPT
 from sms.encoders import EncoderRuntime
+from sms.encoders.pretrained import Pretrained
 
 ATOL = 1e-3
 BETWEEN = "\nTL;DR:"
@@ -126,7 +127,7 @@ def main() -> None:
     turns = [(own["source"].to_list(), own["candidate"].to_list()) for own in together]
     n_rows = sum(map(len, together))
     runtime = EncoderRuntime(threads=options.threads, precision=options.precision)
-    model = Pretrained.load(options.model, GENERATOR, runtime=runtime, after=AFTER)
+    model = load_pretrained(options.model, GENERATOR, runtime=runtime, after=AFTER)
     facts = machine("torch", "transformers")
     say(in_one_line(facts))
     say(

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from reffree.models import Calibrated, ModelConfig, PairModel, make_head
-from reffree.readers import PieceReader, Reader, VectorReader, load_tokenizer, text_points
+from reffree.readers import PieceReader, Reader, VectorReader, read_tokenizer, text_points
 from sms.encoders import EncoderRuntime
 from sms.encoders.base import Encoder
 from sms.encoders.registry import load_encoder, parse_spec
@@ -26,6 +25,7 @@ COVERED = 0.8  # share of the texts that are read whole (Bao et al. 2020, sectio
 MEASURED_TEXTS = 2_000  # texts whose lengths are measured for it
 TOKENIZER_FILE = "tokenizer.json"
 TRANSFORMER_FILE = "transformer.json"
+MINILM = "all-MiniLM-L6-v2"  # what signatures call the model of `minilm`
 
 _SOME_TEXT = "The committee said on Monday that it would read the report."
 # what the configurations of transformers call it
@@ -83,41 +83,31 @@ def rebuild(
 
 def _pretrained_pair_model(config: ModelConfig) -> Built:
     from sms.encoders.bert import minilm_folder
-    from sms.encoders.hugging_face import find_folder, load_model
+    from sms.encoders.pretrained import ModelFolder, n_places
 
-    kind, path = parse_spec(config.encoder).kind.kind, parse_spec(config.encoder).path
+    spec = parse_spec(config.encoder)
+    kind = spec.kind.kind
     if kind not in ("hf", "minilm"):
         raise ValueError(
             f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{config.encoder}`"
         )
-    folder = find_folder(path, after="hf:") if kind == "hf" else minilm_folder()
+    folder = minilm_folder() if kind == "minilm" else None
+    own = ModelFolder.open(spec.path, after="hf:", runtime=EncoderRuntime(), folder=folder)
     # The attention that never holds the weights of all pairs of pieces cannot drop any of them; a
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
-    transformer = load_model(folder, **_NO_ATTENTION_DROPOUT)
-    limit = _most_pieces(transformer)
+    transformer = own.load_encoder(**_NO_ATTENTION_DROPOUT)
+    limit = n_places(transformer)
     if config.max_pieces > limit:
         raise ValueError(
             f"`max_pieces` must be at most what {config.encoder} reads, {limit}, got "
             f"{config.max_pieces}"
         )
-    tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
-    name = "all-MiniLM-L6-v2" if kind == "minilm" else Path(path).name
-    return _pair_model(config, transformer, tokenizer, name)
-
-
-def _most_pieces(transformer: Any) -> int:  # noqa: ANN401  (transformers has no types)
-    """Return how many pieces a model reads."""
-    from sms.encoders.hugging_face import n_places
-
-    places = n_places(transformer.config)
-    embeddings = getattr(transformer, "embeddings", None)
-    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    # the relatives of RoBERTa count places from after the padding's
-    return places if padding is None else places - padding - 1
+    tokenizer = read_tokenizer(own.folder / TOKENIZER_FILE)
+    return _pair_model(config, transformer, tokenizer, MINILM if kind == "minilm" else own.name)
 
 
 def _stored_pair_model(config: ModelConfig, folder: Path) -> Built:
-    from sms.encoders.hugging_face import untrained_model
+    from sms.encoders.pretrained import untrained_model
 
     path = folder / TRANSFORMER_FILE
     try:
@@ -126,7 +116,7 @@ def _stored_pair_model(config: ModelConfig, folder: Path) -> Built:
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"`{path}` must be a transformer's settings, got {reason}") from error
-    tokenizer = load_tokenizer(folder / TOKENIZER_FILE)
+    tokenizer = read_tokenizer(folder / TOKENIZER_FILE)
     return _pair_model(config, transformer, tokenizer, settings.get("_name_or_path") or "bert")
 
 

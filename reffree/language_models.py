@@ -5,29 +5,15 @@ What they are asked is in `likelihood` and `pair`. Loading runs no code that lie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.batches import Batches
 from sms.encoders.devices import Machine
-from sms.encoders.hugging_face import (
-    check_weights,
-    find_folder,
-    hash_of_model,
-    load_config,
-    load_pretrained,
-    load_tokenizer,
-    most_pieces,
-    n_places,
-    name_of,
-)
-from sms.encoders.layers import speed_up
+from sms.encoders.pretrained import ModelFolder, Pretrained, in_use
 from sms.encoders.vector_cache import Recent, VectorCache
 
 BATCH_TOKENS = {"cpu": 2_048, "cuda": 65_536}
@@ -39,63 +25,19 @@ CLASSIFIER = "classifier"  # a model with a head for classes of sequences
 RECENT_BYTES = 64 << 20  # answers that a model gave lately and that are kept
 _KEY_BYTES = 150  # of a key and what holds an answer
 
-T = TypeVar("T")
-_in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
+def load_pretrained(path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
+    """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub."""
 
-def in_use(what: Hashable, path: str, runtime: EncoderRuntime, load: Callable[[], T]) -> T:
-    """Return what metrics of this process have of a model's folder (`what` of it), or load it.
+    def load() -> Pretrained:
+        own = ModelFolder.open(path, after=after, runtime=runtime)
+        auto_class = "AutoModelForSequenceClassification"
+        if kind == GENERATOR:
+            is_pair = own.config.is_encoder_decoder
+            auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
+        return own.ready(own.load(auto_class, dtype=own.machine.dtype))
 
-    It is forgotten with the last metric that has it, and loaded again where a file has changed.
-    """
-    folder = Path(path)
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    found = [(file, file.stat()) for file in files]
-    state = tuple((file, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in found)
-    key = (what, str(path), state, Machine.choose(runtime), runtime.cache_folder)
-    model: T | None = _in_use.get(key)
-    if model is None:
-        model = _in_use[key] = load()
-    return model
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Pretrained:
-    """A model on its device, its tokeniser and what identifies them."""
-
-    model: Any  # of the transformers library, ready for inference
-    tokenizer: Any  # a fast one
-    machine: Machine
-    name: str  # for a signature
-    content_hash: str
-    max_tokens: int
-    """Tokens that it reads at once, special ones included; of each side where it has two."""
-
-    @property
-    def has_encoder(self) -> bool:
-        """Whether an encoder reads one text and a decoder another."""
-        return bool(self.model.config.is_encoder_decoder)
-
-    @classmethod
-    def load(cls, path: str, kind: str, *, runtime: EncoderRuntime, after: str) -> Pretrained:
-        """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub."""
-
-        def load() -> Pretrained:
-            folder = find_folder(path, after=after)
-            machine = Machine.choose(runtime)
-            check_weights(folder)
-            tokenizer, config = load_tokenizer(folder), load_config(folder)
-            auto_class = "AutoModelForSequenceClassification"
-            if kind == GENERATOR:
-                is_pair = config.is_encoder_decoder
-                auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
-            model = load_pretrained(folder, auto_class, dtype=machine.dtype)
-            model = model.to(machine.device).eval()
-            speed_up(model)
-            most = min(most_pieces(tokenizer), n_places(config))
-            return cls(model, tokenizer, machine, name_of(path), hash_of_model(folder), most)
-
-        return in_use((cls, kind), path, runtime, load)
+    return in_use((Pretrained, kind), path, runtime, load)
 
 
 def batches(machine: Machine) -> Batches:

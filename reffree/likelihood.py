@@ -14,11 +14,12 @@ from functools import partial
 import numpy as np
 from tokenizers import Encoding
 
-from reffree.language_models import GENERATOR, Pretrained, Remembered, in_use
+from reffree.language_models import GENERATOR, Remembered, load_pretrained
 from reffree.likelihood_settings import CONTEXT, TEXT, LikelihoodSettings
 from reffree.prefix_scoring import PrefixScorer
 from sms.encoders import EncoderRuntime
 from sms.encoders.pieces import attempt_each, marks_for, without_marks
+from sms.encoders.pretrained import Pretrained, in_use
 from sms.ragged import Ragged
 from sms.words import CANNOT_BE_SPLIT
 
@@ -71,7 +72,7 @@ class LanguageModel:
         if nothing is None or nothing.ids.size * 4 > self._pretrained.max_tokens:
             raise ValueError(
                 f"the prompt of a likelihood must leave room in the {self._pretrained.max_tokens} "
-                f"tokens that {self._pretrained.name} reads, got {prompt!r}"
+                f"tokens that {self._pretrained.folder.name} reads, got {prompt!r}"
             )
 
     @classmethod
@@ -90,12 +91,12 @@ class LanguageModel:
     @property
     def content_hash(self) -> str:
         """Hash of the weights and vocabularies."""
-        return self._pretrained.content_hash
+        return self._pretrained.folder.content_hash
 
     @property
     def signature(self) -> str:
         """Name of the model, the beginning of its hash and its number format."""
-        own = self._pretrained
+        own = self._pretrained.folder
         return f"model:{own.name}|hash:{own.content_hash[:12]}{own.machine.signature}"
 
     def state(self) -> Mapping[str, int]:
@@ -196,7 +197,7 @@ class SharedModel:
     def __init__(self, pretrained: Pretrained, cache_folder: str | None = None) -> None:
         self.pretrained = pretrained
         self._scorer = PrefixScorer(pretrained)
-        content = f"{pretrained.content_hash}{pretrained.machine.signature}"
+        content = f"{pretrained.folder.content_hash}{pretrained.machine.signature}"
         self._remembered = Remembered(f"{AFTER}{content}", cache_folder)
 
     @classmethod
@@ -204,7 +205,7 @@ class SharedModel:
         """Load a model, or return it where it is in use."""
 
         def load() -> SharedModel:
-            loaded = Pretrained.load(path, GENERATOR, runtime=runtime, after=AFTER)
+            loaded = load_pretrained(path, GENERATOR, runtime=runtime, after=AFTER)
             return cls(loaded, runtime.cache_folder)
 
         return in_use((cls,), path, runtime, load)

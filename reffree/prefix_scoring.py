@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from reffree.language_models import Pretrained, batches, padded
+from reffree.language_models import batches, padded
 from sms.encoders import SCORE_TOLERANCE
+from sms.encoders.pretrained import Pretrained
 
 _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
 
@@ -27,7 +28,7 @@ class PrefixScorer:
 
     def __init__(self, pretrained: Pretrained) -> None:
         self._model, self._machine = pretrained.model, pretrained.machine
-        self._name = pretrained.name
+        self._name = pretrained.folder.name
         self._batches, self._parts = batches(pretrained.machine), batches(pretrained.machine)
         self._has_encoder = pretrained.has_encoder
         self._read = self._encode if self._has_encoder else self._read_prefixes

@@ -245,7 +245,7 @@ def text_points(
     return TextPoints(encoded.pooled, text_sentences, is_cut, failed)
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
+def read_tokenizer(path: Path) -> Tokenizer:
     """Load a `tokenizer.json`."""
     try:
         return Tokenizer.from_file(str(path))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -50,8 +49,12 @@ class BertScoreSettings(Settings):
     rescaled so that its mean of unrelated texts is 0."""
 
 
-_models: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-"""Forward passes that are in use: several settings of one layer of a model share it."""
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _Encoding:
+    """The forward pass of one layer of a model, and the tokens that it reads."""
+
+    model: Any
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,37 +75,37 @@ class TokenAligner:
     """A model with settings, and the precision, recall and F of texts by their tokens' vectors."""
 
     def __init__(self, path: str, settings: BertScoreSettings, runtime: EncoderRuntime) -> None:
-        from sms.encoders import hugging_face as hf
         from sms.encoders.batches import Batches
         from sms.encoders.bert import BLOCK_TOKENS, minilm_folder
-        from sms.encoders.devices import Machine
+        from sms.encoders.hugging_face import token_model
         from sms.encoders.layers import LayerChoice
+        from sms.encoders.pretrained import ModelFolder, in_use, most_tokens
 
-        folder = minilm_folder() if path == MINILM else hf.find_folder(path, after=f"{NAME}@")
-        hf.check_weights(folder)
-        name, model_hash = hf.name_of(path), hf.hash_of_model(folder)
-        machine = Machine.choose(runtime)
-        self._tokenizer = hf.load_tokenizer(folder)
-        config = hf.load_config(folder)
-        known = data_tables("bertscore_layers").get(name)
+        folder = minilm_folder() if path == MINILM else None
+        own = ModelFolder.open(path, after=f"{NAME}@", runtime=runtime, folder=folder)
+        self._tokenizer = own.tokenizer
+        known = data_tables("bertscore_layers").get(own.name)
         layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
-        choice = LayerChoice.parse(chosen, int(config.num_hidden_layers))
-        key = (model_hash, choice, runtime)
-        if (model := _models.get(key)) is None:
-            model = hf.token_model(hf.load_model(folder), self._tokenizer, choice, machine)
-            _models[key] = model
-        self._model = model
-        self._max_tokens = hf.longest_sequence(config, self._tokenizer)
+        choice = LayerChoice.parse(chosen, int(own.config.num_hidden_layers))
+
+        def load() -> _Encoding:
+            model = own.load_encoder()
+            most = most_tokens(model, own.tokenizer)
+            return _Encoding(token_model(model, own.tokenizer, choice, own.machine), most)
+
+        # several settings of one layer of a model share its forward pass
+        self._shared = in_use((TokenAligner, choice), str(own.folder), runtime, load)
+        self._model, self._max_tokens = self._shared.model, self._shared.max_tokens
         # As the library reads the first word of a text for models with byte-level pieces.
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
-        block_tokens = BLOCK_TOKENS[machine.device.type]
+        block_tokens = BLOCK_TOKENS[own.machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
         hashes = self._read_weighting(settings, choice.highest)
-        self.content_hash = "+".join([model_hash, *hashes.values()])
+        self.content_hash = "+".join([own.content_hash, *hashes.values()])
         weighting = [f"{what}:{own}" for what, own in ({"idf": "no"} | hashes).items()]
-        parts = [name, f"layer:{choice.highest}", f"hash:{model_hash[:12]}", *weighting]
-        self.signature = "|".join(parts) + machine.signature
+        parts = [own.name, f"layer:{choice.highest}", f"hash:{own.content_hash[:12]}", *weighting]
+        self.signature = "|".join(parts) + own.machine.signature
         self._n_cut = 0
 
     def _read_weighting(self, settings: BertScoreSettings, layer: int) -> dict[str, str]:

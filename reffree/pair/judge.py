@@ -15,11 +15,11 @@ import torch
 
 from reffree.language_models import Remembered, batches
 from reffree.pair.inputs import InputMaker, Pair, document_pieces, summary_pieces
-from reffree.pair.models import AFTER, load_answerer, most_tokens, reading
+from reffree.pair.models import load_answerer, most_read, reading
 from reffree.pair.settings import CONV_FILE, HISTOGRAM, PairSettings, needs_of, settings_of
 from reffree.scorer import PairScores
 from sms.encoders import EncoderRuntime
-from sms.encoders.hugging_face import find_folder, one_line
+from sms.encoders.pretrained import one_line
 from sms.encoders.vector_cache import key_of
 from sms.file_hashes import hash_of_files
 from sms.metric import Evidence
@@ -73,15 +73,15 @@ class PairModel:
         settings = self.settings
         self._answerer = load_answerer(path, settings.model, runtime)
         own = self._answerer.pretrained
-        self._maker = InputMaker(own.tokenizer, settings, most_tokens(own, settings.max_tokens))
+        self._maker = InputMaker(own.tokenizer, settings, most_read(own, settings.max_tokens))
         self._read = reading(own, settings)
         self._batches = batches(own.machine)
         self._convolution = None
-        self.content_hash = own.content_hash
+        self.content_hash = own.folder.content_hash
         if settings.over_document == HISTOGRAM:
-            file = find_folder(path, after=AFTER) / CONV_FILE
+            file = own.folder.folder / CONV_FILE
             self._convolution = Convolution.read(file)
-            both = f"{own.content_hash}+{hash_of_files([file])}"
+            both = f"{own.folder.content_hash}+{hash_of_files([file])}"
             self.content_hash = blake2b(both.encode(), digest_size=16).hexdigest()
         self._remembered = Remembered(
             f"answers|{self.signature}|{self.content_hash}", runtime.cache_folder
@@ -93,7 +93,9 @@ class PairModel:
         """Model, beginning of its hash, number format and settings."""
         own = self._answerer.pretrained
         content = f"|hash:{self.content_hash[:_HASH_LENGTH]}"
-        return f"model:{own.name}{content}{own.machine.signature}|{self.settings.signature()}"
+        return (
+            f"model:{own.folder.name}{content}{own.machine.signature}|{self.settings.signature()}"
+        )
 
     def state(self) -> dict[str, int]:
         """Return how many pairs of pieces there were, and how many the model was asked."""

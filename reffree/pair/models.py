@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,16 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from reffree.language_models import (
-    CLASSIFIER,
-    GENERATOR,
-    Pretrained,
-    in_use,
-    padded,
-)
+from reffree.language_models import CLASSIFIER, GENERATOR, load_pretrained, padded
 from reffree.pair.inputs import Input
 from reffree.pair.settings import FOUNDATION, Answer, PairSettings
 from sms.encoders import EncoderRuntime
 from sms.encoders.devices import Machine
-from sms.encoders.hugging_face import (
-    check_weights,
+from sms.encoders.pretrained import (
+    ModelFolder,
+    Pretrained,
     find_folder,
-    hash_of_model,
-    load_config,
-    load_tokenizer,
-    most_pieces,
+    in_use,
     n_places,
     name_of,
     one_line,
@@ -75,7 +67,7 @@ def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
 
 
 def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
-    own = Pretrained.load(path, CLASSIFIER, runtime=runtime, after=AFTER)
+    own = load_pretrained(path, CLASSIFIER, runtime=runtime, after=AFTER)
     model, has_types = own.model, "token_type_ids" in own.tokenizer.model_input_names
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
@@ -86,7 +78,7 @@ def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
 
 
 def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
-    own = Pretrained.load(path, GENERATOR, runtime=runtime, after=AFTER)
+    own = load_pretrained(path, GENERATOR, runtime=runtime, after=AFTER)
     model = own.model
 
     def first_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
@@ -107,21 +99,20 @@ def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
     """Load HHEM-2.1-Open, whose classifier reads the first token, without its own code."""
     from transformers import T5ForTokenClassification
 
-    folder = find_folder(path, after=AFTER)
-    base = folder / FOUNDATION
-    if not base.is_dir():
-        raise ValueError(f"`{base}` must be there")
-    check_weights(folder)
-    model = T5ForTokenClassification(load_config(base))
+    whole = ModelFolder.open(path, after=AFTER, runtime=runtime)
+    base = replace(whole, folder=whole.folder / FOUNDATION)
+    if not base.folder.is_dir():
+        raise ValueError(f"`{base.folder}` must be there")
+    model = T5ForTokenClassification(base.config)
     state: dict[str, torch.Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in sorted(whole.folder.glob("*.safetensors")):
         state |= load_file(file)
     state = {name.removeprefix("t5."): tensor for name, tensor in state.items()}
     words = "transformer.shared.weight"
     if words in state:
         state["transformer.encoder.embed_tokens.weight"] = state[words]
-    _fill(model, state, folder)
-    own = _pretrained(model, base, path, hash_of_model(folder), runtime)
+    _fill(model, state, whole.folder)
+    own = base.ready(model)
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         return own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
@@ -144,15 +135,17 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
             f"`{files[0]}` must be AlignScore's checkpoint, with nothing but numbers, got "
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
-    config = load_config(folder)
+    described = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*.txt"))]
+    content = hash_of_files([files[0], *described])
+    whole = ModelFolder(folder, name_of(path), content, Machine.choose(runtime))
+    config = whole.config
     config.num_labels = _ALIGNSCORE_CLASSES
     base = AutoModel.from_config(config)
     head = torch.nn.Linear(config.hidden_size, _ALIGNSCORE_CLASSES)
     model: Any = torch.nn.ModuleDict({"base_model": base, _ALIGNSCORE_HEAD: head})
     model.config = config
     _fill(model, state, files[0])
-    described = [*sorted(folder.glob("*.json")), *sorted(folder.glob("*.txt"))]
-    own = _pretrained(model, folder, path, hash_of_files([files[0], *described]), runtime)
+    own = whole.ready(model)
     has_types = "token_type_ids" in own.tokenizer.model_input_names
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
@@ -182,24 +175,13 @@ def _fill(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: Path
         )
 
 
-def _pretrained(
-    model: torch.nn.Module, folder: Path, path: str, content: str, runtime: EncoderRuntime
-) -> Pretrained:
-    machine, tokenizer = Machine.choose(runtime), load_tokenizer(folder)
-    model = model.to(machine.device, machine.dtype).eval()
-    return Pretrained(model, tokenizer, machine, name_of(path), content, most_pieces(tokenizer))
-
-
-def most_tokens(pretrained: Pretrained, asked: int | None) -> int:
+def most_read(pretrained: Pretrained, asked: int | None) -> int:
     """Return how many tokens a model is to read: as asked, if it has places for them."""
-    config, tokenizer = pretrained.model.config, pretrained.tokenizer
-    places = n_places(config)
-    if config.pad_token_id == 1 and not config.is_encoder_decoder:
-        places -= 2  # RoBERTa and its relatives number positions from 2
     if asked is None:
-        return min(most_pieces(tokenizer), places)
+        return pretrained.max_tokens
     # DeBERTa 2 and 3 know of distances only
-    return min(asked, places) if getattr(config, "position_biased_input", True) else asked
+    has_places = getattr(pretrained.model.config, "position_biased_input", True)
+    return min(asked, n_places(pretrained.model)) if has_places else asked
 
 
 def reading(
@@ -248,6 +230,6 @@ def _class_number(pretrained: Pretrained, answer: Answer) -> int:
         return 0
     named = ", ".join(f"{number} {label}" for number, label in labels.items())
     raise ValueError(
-        f"{pretrained.name} must have a class {answer!r}, got {named}; give `positive` and, where "
-        "there is one, `negative` as the class's name or number"
+        f"{pretrained.folder.name} must have a class {answer!r}, got {named}; give `positive` and, "
+        "where there is one, `negative` as the class's name or number"
     )

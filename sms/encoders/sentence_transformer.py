@@ -16,13 +16,21 @@ import pyarrow as pa
 import torch
 
 from sms.encoders import CannotSplit, EncoderRuntime
-from sms.encoders import hugging_face as hf
 from sms.encoders.base import SentenceEncoder
 from sms.encoders.batches import Batches
 from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.devices import Machine
+from sms.encoders.hugging_face import PROBE, token_model
 from sms.encoders.layers import LayerChoice
 from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
+from sms.encoders.pretrained import (
+    NO_LIMIT,
+    ModelFolder,
+    limit_of,
+    most_tokens,
+    tried,
+    without_chatter,
+)
 from sms.text import SegmentedTexts, Segmenter
 
 logger = logging.getLogger(__name__)
@@ -41,11 +49,11 @@ class LibraryEncoder(SentenceEncoder):
         super().__init__(
             signature=f"{name}|oov:drop|pool:library{machine.signature}",
             content_hash=content_hash,
-            dimension=model.encode(hf.PROBE, show_progress_bar=False).size,
+            dimension=model.encode(PROBE, show_progress_bar=False).size,
         )
         self.batches = Batches(BATCH_TOKENS[machine.device.type])
         self._model = model.to(machine.device, machine.dtype)
-        self._limit = hf.limit_of(model.max_seq_length)
+        self._limit = limit_of(model.max_seq_length)
         tokenizer = getattr(model, "tokenizer", None)
         self._tokenizer = tokenizer if callable(tokenizer) else None
 
@@ -102,12 +110,10 @@ class LibraryEncoder(SentenceEncoder):
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
     """Load a sentence-transformers model from a folder or by its id on the hub."""
-    folder = hf.find_folder(path, after="st:")
-    machine = Machine.choose(runtime)
-    model = _load(folder)
-    name, content_hash = hf.name_of(path), hf.hash_of_model(folder)
-    return _own_encoder(model, name, content_hash, machine) or LibraryEncoder(
-        model, name=name, content_hash=content_hash, machine=machine
+    own = ModelFolder.open(path, after="st:", runtime=runtime)
+    model = _load(own.folder)
+    return _own_encoder(model, own) or LibraryEncoder(
+        model, name=own.name, content_hash=own.content_hash, machine=own.machine
     )
 
 
@@ -117,14 +123,13 @@ def _load(folder: Path) -> Any:
     def loaded() -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         if (model.max_seq_length or 0) < 0:  # the library takes the -1 of "no limit" for one
-            model.max_seq_length = hf.NO_LIMIT
-        model.encode(hf.PROBE, show_progress_bar=False)
+            model.max_seq_length = NO_LIMIT
+        model.encode(PROBE, show_progress_bar=False)
         return model
 
-    hf.check_weights(folder)
-    with hf.without_chatter():
+    with without_chatter():
         what = f"`{folder}` must hold a model that sentence-transformers can load and run"
-        model = hf.tried(loaded, what)
+        model = tried(loaded, what)
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is not None and not marks_for(backend, _prompt_of(model)):
         model.tokenizer.split_special_tokens = True
@@ -136,33 +141,33 @@ def _prompt_of(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
-def _own_encoder(model: Any, name: str, content_hash: str, machine: Machine) -> BertEncoder | None:
+def _own_encoder(model: Any, own: ModelFolder) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
     if pooling is None or not getattr(model.tokenizer, "is_fast", False):
         return None
     transformer = model[0].auto_model
     tokenizer = copy.deepcopy(model.tokenizer)  # its cutting off is switched off below
-    longest = hf.longest_sequence(transformer.config, tokenizer)
+    longest = most_tokens(transformer, tokenizer)
     layers = LayerChoice.parse("last", transformer.config.num_hidden_layers)
 
     def encoder(where: Machine) -> BertEncoder:
         return BertEncoder(
-            hf.token_model(transformer, tokenizer, layers, where),
+            token_model(transformer, tokenizer, layers, where),
             PieceCutter(tokenizer.backend_tokenizer),
-            name=name,
-            content_hash=content_hash,
-            max_tokens=min(hf.limit_of(model.max_seq_length), longest),
+            name=own.name,
+            content_hash=own.content_hash,
+            max_tokens=min(limit_of(model.max_seq_length), longest),
             pooling=pooling,
             has_words=False,
         )
 
     probe = encoder(Machine(torch.device("cpu"), "fp32"))
-    vectors = probe.encode(Segmenter().segment(pa.array([hf.PROBE]))).pooled
-    expected = model.encode([hf.PROBE], show_progress_bar=False)
+    vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
+    expected = model.encode([PROBE], show_progress_bar=False)
     if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
-        return encoder(machine)
-    logger.warning("%s: its own library gives other vectors; using that", name)
+        return encoder(own.machine)
+    logger.warning("%s: its own library gives other vectors; using that", own.name)
     return None
 
 

@@ -15,8 +15,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sms.encoders import EncoderRuntime, hugging_face
-from sms.encoders.hugging_face import hash_of_model, load_hf, longest_sequence
+from sms.encoders.hugging_face import load_hf
 from sms.encoders.packed_model import PackedModel, PaddedModel
+from sms.encoders.pretrained import NO_LIMIT, hash_of_model, most_tokens
 from sms.text import SegmentedTexts, word_spans
 from tests.sms.encoders.conftest import as_they_are, word_vectors
 
@@ -263,20 +264,27 @@ def test_difference_from_its_family_is_noticed(tiny_model, monkeypatch, caplog):
 # Limits
 
 
-def test_longest_sequence():
+@pytest.mark.parametrize(
+    ("kind", "settings", "expected"),
+    [
+        ("Bert", {}, 512),
+        ("ModernBert", {}, 8192),  # its padding is a token above 1, its places are turned
+        ("Roberta", {"max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ("Longformer", {"max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ("Bart", {"pad_token_id": 1}, 1024),  # has a table of 1,026
+        ("OPT", {"pad_token_id": 1}, 2048),
+        ("GPT2", {}, 1024),
+        ("T5", {}, NO_LIMIT),
+    ],
+)
+def test_most_tokens_of_every_kind_of_places(kind, settings, expected):
     import transformers
 
-    numbered_from_2 = {"max_position_embeddings": 514, "pad_token_id": 1}
-    for kind, settings, expected in (
-        ("BertConfig", {}, 512),
-        ("ModernBertConfig", {}, 8192),
-        ("RobertaConfig", numbered_from_2, 512),
-        ("LongformerConfig", numbered_from_2, 512),
-    ):
-        config = getattr(transformers, kind)(**settings)
-        for limit in (100, 10**30):
-            tokenizer = SimpleNamespace(model_max_length=limit)
-            assert longest_sequence(config, tokenizer) == min(limit, expected)
+    config = getattr(transformers, f"{kind}Config")(**settings)
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    for limit in (100, 10**30):
+        assert most_tokens(model, SimpleNamespace(model_max_length=limit)) == min(limit, expected)
 
 
 def test_sentence_without_tokens_is_zero(broken):

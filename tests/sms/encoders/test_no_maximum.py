@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 import assay
 from sms.encoders.bert import minilm_folder
-from sms.encoders.hugging_face import NO_LIMIT, longest_sequence
+from sms.encoders.pretrained import NO_LIMIT, most_tokens
 from sms.scoring import score_texts
 from tests.sms.encoders.library_modules import Transformer, pooling
 
@@ -143,7 +143,9 @@ def test_limits_that_are_none(said, where, tokenizer):
     tokenizer.model_max_length = own
     if where == "configuration":
         config.max_position_embeddings = said
-    assert longest_sequence(config, tokenizer) == NO_LIMIT
+    model = torch.nn.Module()
+    model.config = config
+    assert most_tokens(model, tokenizer) == NO_LIMIT
     tokenizer.model_max_length = 77
-    assert longest_sequence(config, tokenizer) == 77
+    assert most_tokens(model, tokenizer) == 77
     tokenizer.model_max_length = int(1e30)
