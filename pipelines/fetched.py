@@ -37,9 +37,9 @@ def fetched_config(config: ScoringConfig) -> ScoringConfig:
     """Fetch the files of the encoders that are used, and the folders of the scorers."""
     local = {}
     for alias in config.used_encoders:
-        spec = parse_spec(config.encoders[alias])
+        spec = parse_spec(config.specs[alias])
         known = (option for option in spec.kind.options if option.name in spec.options)
         paths = {own.name: fetch(spec.options[own.name]) for own in known if own.is_path}
         local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
     models = {name: fetch(path) for name, path in config.model_paths.items()}
-    return replace(config, encoders={**config.encoders, **local}, model_paths=models)
+    return replace(config, encoders=config.specs | local, model_paths=models)

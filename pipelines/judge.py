@@ -32,7 +32,7 @@ from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
-from pipelines.settings.form import as_options
+from pipelines.settings.form import as_far_as, as_options
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.tables import keyed
@@ -43,6 +43,7 @@ from reffree.aspects import KINDS_OF_HEAD
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
+from sms.options import ScoringOptions
 from sms.scoring import SummaryScorer
 
 USUAL = (
@@ -218,14 +219,7 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
 
 
 def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
-    return {
-        "metrics": tuple(metrics),
-        "encoders": settings.encoders,
-        "multi_reference": settings.multi_reference,
-        "language": settings.language,
-        "stemmer": settings.stemmer,
-        **({"models": settings.models} if settings.models else {}),
-    }
+    return as_far_as(ScoringOptions, settings) | {"metrics": tuple(metrics)}
 
 
 def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:

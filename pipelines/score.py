@@ -57,12 +57,13 @@ from cluster.worker import node_name
 from pipelines.fetched import fetched_config
 from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
-from pipelines.settings.encoders import encoders_of
+from pipelines.settings.form import as_far_as
 from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
+from sms.options import ScoringOptions
 from sms.scoring import SummaryScorer
 from sms.sentences import sentence_end
 from sms.signature import library_versions
@@ -122,21 +123,12 @@ class _Run:
 
     def __init__(self, corpora: Sequence[str], settings: ScoreSettings) -> None:
         """Check all that can be checked without looking at a file."""
-        out, encoders = os.fspath(settings.out), encoders_of(settings.encoders)
+        out = os.fspath(settings.out)
         paths = [table["path"] for table in (settings.models or {}).values()]
-        for text in (*corpora, out, *settings.metrics, *encoders.values(), *paths):
+        for text in (*corpora, out, *settings.metrics, *settings.specs.values(), *paths):
             check_no_secrets(text)
-        same = (
-            *("preset", "multi_reference", "language", "stemmer", "sentences", "source_tokens"),
-            "precision",
-        )
         self.corpora, self.settings = corpora, settings
-        self.config = ScoringConfig(
-            metrics=tuple(settings.metrics),
-            encoders=encoders,
-            models=settings.models or {},
-            **{name: getattr(settings, name) for name in same},
-        )
+        self.config = ScoringConfig(**as_far_as(ScoringOptions, settings))
         self.machines = Machines.of(settings, is_neural=self.is_neural)
         if self.config.precision == "auto" and self.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
@@ -157,7 +149,7 @@ class _Run:
     @property
     def is_neural(self) -> bool:
         """Whether a metric needs a neural model."""
-        specs = (parse_spec(self.config.encoders[alias]) for alias in self.config.used_encoders)
+        specs = (parse_spec(self.config.specs[alias]) for alias in self.config.used_encoders)
         return bool(self.config.model_paths) or any(not spec.kind.is_static for spec in specs)
 
     def tell(self, progress: Progress) -> None:

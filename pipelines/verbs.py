@@ -134,7 +134,7 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     """
     from pipelines.explain import open_explainer
     from pipelines.reports.explain_page import picture_of, render_explanations
-    from pipelines.settings.encoders import encoders_of
+    from sms.options import encoders_of
 
     output = output_of(settings.out, ".html", ".svg")
     own = ("document", "system", "encoder", "out")

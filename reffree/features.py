@@ -42,7 +42,7 @@ class FeatureConfig:
     names: tuple[str, ...] = tuple(WORD_FEATURES)
     """Out of `WORD_FEATURES`; any other is a column of a metric, such as `pair@nli`."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By alias the models of these metrics, as in `sms.model_tables`."""
+    """By alias the models of these metrics, as in `sms.options`."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """By metric with a model, where it was when the scorer was trained."""
     copy_shares: tuple[float, ...] = FIRST_SHARES  # of the copy model; see `matching`
@@ -62,7 +62,8 @@ class FeatureConfig:
             return cls()
         config = _scoring(metrics, models or {}, {})
         columns = (column for metric in config.asked for column in metric.columns)
-        return cls(names=tuple(dict.fromkeys((*WORD_FEATURES, *columns))), models=config.models)
+        names = tuple(dict.fromkeys((*WORD_FEATURES, *columns)))
+        return cls(names=names, models=config.models or {})
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """How likely a pretrained model finds a summary as a metric: `likelihood@MODEL[:AGAINST]`.
 
-MODEL is an alias of the run (`sms.model_tables`), a folder, a URL or a hub id. AGAINST says which
+MODEL is an alias of the run (`sms.options`), a folder, a URL or a hub id. AGAINST says which
 text follows which:
 
     :source     the candidate after its source, the default
@@ -28,7 +28,7 @@ from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricName, Setting, TokenScore
 from sms.metrics import METRICS
-from sms.model_tables import find_model
+from sms.options import find_model
 from sms.sentences import SENTENCE_END, whole
 from sms.text import TextRules, split_sentences
 

@@ -16,7 +16,7 @@ from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import EITHER, Batch, Evidence, MetricName, Setting
 from sms.metrics import METRICS
-from sms.model_tables import find_model
+from sms.options import find_model
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel

@@ -22,8 +22,8 @@ from sms.data_files import data_tables
 from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import EITHER, Batch, Metric, MetricName, Setting
-from sms.model_tables import find_model
 from sms.naming import user_path
+from sms.options import find_model
 from sms.reasons import CUT, INDISTINGUISHABLE
 from sms.settings import Settings
 

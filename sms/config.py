@@ -7,49 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from sms.encoders import PRECISIONS
 from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.languages import LANGUAGES
 from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
-from sms.model_tables import models_of
-from sms.naming import check_choice, several
+from sms.options import ScoringOptions
 from sms.text import TextRules
 
-PRESETS = ("default", "clark2019")
-MULTI_REFERENCE = ("best", "mean", "first")
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoringConfig:
-    """What to compute for every row."""
+@dataclass(frozen=True, kw_only=True)
+class ScoringConfig(ScoringOptions):
+    """What to compute for every row, checked; `ValueError` if it is wrong.
 
-    metrics: tuple[str, ...] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Names as in `metrics.parse_metric`; a single name will do."""
-    encoders: Mapping[str, str] = field(default_factory=lambda: {"minilm": "minilm"})
-    """Alias and specification, as in `registry.parse_spec`, of every encoder; the first is the
-    default."""
-    preset: str = "default"
-    """`clark2019` reproduces the text handling of the released sentence mover code."""
-    multi_reference: str = "best"
-    """With several references: the best, their mean, or the first. Sources are averaged."""
-    language: str = "en"
-    """Chooses sentence rules, words and stop list; ROUGE then counts those words, where for
-    English it counts the tokens of `rouge-score`, which knows no other letters than a to z."""
-    sentences: str = "split"
-    """`split`, or `given`: every text is a list of sentences, which are taken as they are. Several
-    references or sources are then a list of such lists, and a text is one sentence."""
-    stemmer: bool = False
-    """Whether ROUGE counts words without their endings, by Porter's stemmer; English only."""
-    source_tokens: int | None = None
-    """Read only this many whitespace-separated tokens of each source, whatever the metric (Sun and
-    Nenkova, figure 2); other texts stay whole."""
-    precision: str = "auto"
-    """What neural encoders compute in, one of `sms.encoders.PRECISIONS`."""
-    models: Mapping[str, Any] = field(default_factory=dict)
-    """By alias the models of metrics that have one of their own, as in `sms.model_tables`."""
+    Metrics are named as in `metrics.parse_metric`, encoders as in `registry.parse_spec`.
+    """
+
     model_paths: Mapping[str, str] = field(default_factory=dict)
     """By metric that brings a model of its own, its path or URL; read from the names, and kept when
     these are read again elsewhere."""
@@ -57,25 +32,15 @@ class ScoringConfig:
     """The metrics, read."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple(several(self.metrics)))
-        check_choice("preset", self.preset, PRESETS)
-        check_choice("multi_reference", self.multi_reference, MULTI_REFERENCE)
-        check_choice("precision", self.precision, PRECISIONS)
-        if self.source_tokens is not None:
-            if not isinstance(self.source_tokens, int) or isinstance(self.source_tokens, bool):
-                raise TypeError(f"`source_tokens` must be an integer, got {self.source_tokens!r}")
-            if self.source_tokens < 1:
-                raise ValueError(f"`source_tokens` must be at least 1, got {self.source_tokens}")
-        if not isinstance(self.stemmer, bool):
-            raise TypeError(f"`stemmer` must be true or false, got {self.stemmer!r}")
+        super().__post_init__()
         if self.stemmer and self.language != "en":
             raise ValueError(
                 f"`stemmer` is Porter's, for English, got language {self.language!r}; leave it out"
             )
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
-        specs = _specs_of(self.encoders)
-        object.__setattr__(self, "models", models_of(self.models))
+        specs = _specs_of(self.specs)
+        object.__setattr__(self, "models", self.models or {})
         asked = [
             replace(own, path=self.model_paths.get(own.written, own.path)) for own in self._read()
         ]
@@ -97,7 +62,7 @@ class ScoringConfig:
 
     def _read(self) -> list[Metric]:
         """Read the names of the metrics; raises `ValueError` with all that are wrong."""
-        encoders, metrics, wrong = list(self.encoders), [], []
+        encoders, metrics, wrong = list(self.specs), [], []
         for name in self.metrics:
             try:
                 metrics.append(parse_metric(name, encoders, self.models))
@@ -117,7 +82,7 @@ class ScoringConfig:
     def used_encoders(self) -> tuple[str, ...]:
         """Aliases that some metric reads, in the order of `encoders`."""
         named = {alias for metric in self.asked for alias in metric.encoders}
-        return tuple(alias for alias in self.encoders if alias in named)
+        return tuple(alias for alias in self.specs if alias in named)
 
     @property
     def computed(self) -> tuple[Metric, ...]:
@@ -125,7 +90,7 @@ class ScoringConfig:
         return self.asked + tuple(
             known_words(alias, self.sides_of(alias))
             for alias in self.used_encoders
-            if "words" in parse_spec(self.encoders[alias]).kind.vectors
+            if "words" in parse_spec(self.specs[alias]).kind.vectors
         )
 
     @property
@@ -150,7 +115,7 @@ class ScoringConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
-        encoders = {alias: str(parse_spec(spec)) for alias, spec in self.encoders.items()}
+        encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
         left_out = {"asked", "model_paths"}  # the names say it
         left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
         said = {own.name: getattr(self, own.name) for own in fields(self)}
@@ -159,11 +124,6 @@ class ScoringConfig:
 
 
 def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:
-    if not isinstance(encoders, Mapping):
-        raise TypeError(
-            "`encoders` must map aliases to specifications, as {'minilm': 'minilm'}, got "
-            f"{encoders!r}"
-        )
     if not encoders:
         raise ValueError("`encoders` must name at least one encoder; see `assay encoders`")
     specs = {}
@@ -174,7 +134,5 @@ def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:
             )
         if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
             raise ValueError(f"encoder alias {alias!r} must be letters, digits, `.`, `-`, `_`")
-        if not isinstance(spec, str):
-            raise TypeError(f"encoder `{alias}` must be a text such as 'minilm', got {spec!r}")
         specs[alias] = parse_spec(spec)
     return specs

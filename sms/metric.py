@@ -329,7 +329,7 @@ class Metric:
     path: str | None = None
     """Folder, hub id or URL of a model of its own."""
     settings: Any = field(default=None, hash=False)
-    """Of that model, from its table (`sms.model_tables`)."""
+    """Of that model, from its table (`sms.options`)."""
     model: Any = field(default=None, repr=False, compare=False)
     """The model, once `open` has loaded it."""
 

@@ -55,11 +55,8 @@ class SentenceMover:
     encoder : str
         As in `assay encoders`, for example `minilm` or `glove:PATH`.
     against : {"reference", "source"}
-    multi_reference : {"best", "mean", "first"}
-    language : str
-        Of the texts, as in `sms.languages`.
-    sentences : {"split", "given"}
-        Whether texts are cut into sentences, or are lists of them.
+    **options
+        Other fields of `ScoringConfig`, for example `language="de"` or `multi_reference="mean"`.
 
     Examples
     --------
@@ -74,9 +71,7 @@ class SentenceMover:
         *,
         encoder: str = "minilm",
         against: str = "reference",
-        multi_reference: str = "best",
-        language: str = "en",
-        sentences: str = "split",
+        **options: Any,  # noqa: ANN401
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
@@ -86,9 +81,7 @@ class SentenceMover:
         config = ScoringConfig(
             metrics=(kind if against == "reference" else f"{kind}:{against}",),
             encoders={"encoder1": encoder},
-            multi_reference=multi_reference,
-            language=language,
-            sentences=sentences,
+            **options,
         )
         self._scorer = SummaryScorer(config)
         self._column = config.asked[0].written

@@ -82,7 +82,7 @@ class SummaryScorer:
         )
         self.encoders: dict[str, Encoder] = {
             alias: load_encoder(
-                config.encoders[alias], replace(runtime, finest=_finest(config.computed, alias))
+                config.specs[alias], replace(runtime, finest=_finest(config.computed, alias))
             )
             for alias in config.used_encoders
         }

@@ -24,9 +24,9 @@ import click
 from click.core import ParameterSource
 
 from pipelines.cli.common import sentence_of
-from pipelines.settings.encoders import encoders_of
 from pipelines.settings.form import Option, options_of
 from sms.naming import nearest
+from sms.options import encoders_of
 from sms.settings import Settings
 
 S = TypeVar("S", bound=Settings)

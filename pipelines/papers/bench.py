@@ -22,7 +22,6 @@ from cluster.store import local_folder
 from pipelines.papers.printed import PrintedTable, printed_table, toml
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Ours, Row, Scored, Shown
-from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import read_ratings
@@ -30,6 +29,7 @@ from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath
+from sms.options import encoders_of
 
 if TYPE_CHECKING:
     from pipelines.runs.score_run import ScoreRun

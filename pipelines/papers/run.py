@@ -18,13 +18,13 @@ from pipelines.papers.printed import PAPERS, PrintedTable
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
 from pipelines.runs.forks import with_threads
-from pipelines.settings.encoders import encoders_of
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
 from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, nearest, several
+from sms.options import encoders_of
 from sms.urls import is_url
 
 TABLES: Mapping[str, Table] = {

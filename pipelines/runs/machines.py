@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 from cluster import (
     Job,
@@ -160,7 +161,7 @@ class Machines:
         return "cuda" if self.ray.gpus_per_worker else "cpu"
 
     @property
-    def precision(self) -> str:
+    def precision(self) -> Literal["bf16", "fp32"]:
         """What `auto` means here for neural encoders: the scores depend on it."""
         return "bf16" if self.uses_gpu else "fp32"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.options import models_of
 from sms.settings import Settings
 
 

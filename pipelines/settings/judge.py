@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pipelines.settings.encoders import Encoders, encoders_of
-from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.options import Encoders, encoders_of, models_of
 from sms.settings import Settings
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pipelines.settings.encoders import Encoders, encoders_of
 from sms.naming import AnyPath
+from sms.options import Encoders, encoders_of
 from sms.settings import Settings
 
 

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pipelines.settings.encoders import Encoders, encoders_of
-from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.options import ScoringOptions
 from sms.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreSettings(Settings):
-    """How a corpus is scored."""
-
+class _Output(Settings):
     out: Annotated[AnyPath, "DIR"]
     """Write the scores to this folder or URL."""
-    metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
-    metrics` lists them."""
-    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
-    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
-    the default."""
-    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
-    """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
-    `path` and more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Running(Settings):
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
@@ -36,23 +28,6 @@ class ScoreSettings(Settings):
     keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
     """Copy these columns of the input into the scores. Every row of scores also names its file and
     row of the input."""
-    preset: Literal["default", "clark2019"] = "default"
-    """Treat texts by Assay's rules (default), or as the released sentence mover code does
-    (clark2019)."""
-    multi_reference: Literal["best", "mean", "first"] = "best"
-    """With several references, take the best score, the mean, or the score against the first."""
-    language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
-    """Language of the texts. zh and ja need the extra of the same name."""
-    stemmer: bool = False
-    """Take the endings of English words off before ROUGE counts them (Porter's stemmer), as most
-    published ROUGE does."""
-    sentences: Annotated[Literal["split", "given"], "rare"] = "split"
-    """`given`: every text is a list of sentences and is not cut further; several references or
-    sources are lists of such lists."""
-    source_tokens: Annotated[int | None, "rare"] = None
-    """Read only the first N tokens of a source."""
-    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"
-    """Number format in which neural encoders compute; auto is fp32 on CPUs and bf16 on GPUs."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Run neural encoders on this device; auto is a GPU where the worker has one."""
     embedding_cache: Annotated[AnyPath | None, "DIR"] = None
@@ -90,6 +65,11 @@ class ScoreSettings(Settings):
     Default: a number that suits the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage and after every shard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSettings(_Output, ScoringOptions, _Running):
+    """How a corpus is scored."""
 
 
 @dataclass(frozen=True, kw_only=True)

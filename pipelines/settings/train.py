@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pipelines.settings.form import as_far_as
 from pipelines.settings.negatives import negatives_config
 from pipelines.settings.pairs import MachineSettings, PairSettings
-from sms.model_tables import models_of
 from sms.naming import AnyPath
+from sms.options import models_of
 
 if TYPE_CHECKING:
     from reffree.fitting import LinearRecipe

@@ -22,13 +22,9 @@ CASES = cases("config")
 SENTENCES_ONLY = {"st": "st:org/model", "use": "use:folder", "infersent": "infersent:i,vectors=v"}
 
 
-WRONG = [(ValueError, *case) for case in CASES["values"]]
-WRONG += [(TypeError, *case) for case in CASES["kinds"]]
-
-
-@pytest.mark.parametrize(("kind", "options", "message"), WRONG)
-def test_wrong_option_rejected(kind, options, message):
-    with pytest.raises(kind, match=re.escape(message)):
+@pytest.mark.parametrize(("options", "message"), CASES["values"])
+def test_wrong_option_rejected(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         ScoringConfig(**options)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sms.model_tables import models_of
 from sms.naming import counted, is_precision_or_recall, natural, nearest, several, user_path
+from sms.options import models_of
 from sms.reward import weights_of, written
 from sms.signature import without_content
 from sms.text import folded

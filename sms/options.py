@@ -1,0 +1,133 @@
+"""What is computed for every row, as people say it: the fields that a run and a scorer share.
+
+Importing this loads neither NumPy nor a model.
+
+Encoders are `[ALIAS=]SPEC` on the command line, a table in TOML, both in Python; the first is the
+default of a run:
+
+    encoders = "minilm"
+    encoders = ["minilm", "news=glove:vectors.txt,pooling=max"]
+    encoders = {"news": "glove:vectors.txt,pooling=max"}
+
+Models of metrics that have one of their own are a folder by alias, or a table with the folder and
+settings, in TOML `[models.lm]`; each metric says which settings it takes:
+
+    models = {"lm": "models/smollm2"}
+    models = {"lm": {"path": "models/smollm2", "value": "sum"}}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from sms.naming import user_path
+from sms.settings import AtLeast, Settings
+
+Encoders: TypeAlias = Mapping[str, str] | Sequence[str]
+
+_ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
+_AFTER_KIND = re.compile(r"[:,]")
+PATH = "path"
+
+
+def encoders_of(given: object) -> dict[str, str]:
+    """Return alias to specification; without an alias an encoder is called by its kind.
+
+    Raises ValueError if two have the same alias, or one is not a text.
+
+    Examples
+    --------
+    >>> encoders_of(["minilm", "news=glove:v.txt,pooling=max"])
+    {'minilm': 'minilm', 'news': 'glove:v.txt,pooling=max'}
+    """
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(given, Mapping):
+        pairs = given.items()
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        pairs = [(None, given)]
+    else:
+        pairs = ((None, spec) for spec in given)
+    specs: dict[str, str] = {}
+    for alias, spec in pairs:
+        if not isinstance(spec, str):
+            raise ValueError(
+                "`encoders` must be texts such as `glove:PATH,pooling=max`, or a table with one "
+                f"for each alias, got {spec!r}"
+            )
+        if alias is None:
+            named = _ALIAS.fullmatch(spec)
+            alias, spec = named.groups() if named else (_AFTER_KIND.split(spec)[0], spec)
+        if alias in specs:
+            raise ValueError(
+                f"two encoders are called `{alias}`; rename one of them: "
+                f"--encoder {shlex.quote(f'ALIAS={spec}')}"
+            )
+        specs[str(alias)] = spec
+    return specs
+
+
+def models_of(given: object) -> dict[str, dict[str, Any]]:
+    """Return the table of every alias; raises `ValueError` if it or its path is wrong."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"`models` must be tables [models.ALIAS], got {given!r}")
+    tables = {}
+    for alias, value in given.items():
+        if not isinstance(alias, str) or not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
+            raise ValueError(f"model alias {alias!r} must be letters, digits, `.`, `-`, `_`")
+        table = dict(value) if isinstance(value, Mapping) else {PATH: value}
+        path = table.get(PATH)
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ValueError(
+                f"`[models.{alias}]` must have the `{PATH}` of a model, a text, got {path!r}"
+            )
+        tables[alias] = table | {PATH: os.fspath(path)}
+    return tables
+
+
+def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Return path (absolute if a folder) and settings of an alias, folder, URL or hub id."""
+    settings = dict(models.get(named, {PATH: named}))
+    path = user_path(settings.pop(PATH))
+    return os.path.abspath(path) if os.path.exists(path) else path, settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions(Settings):
+    """What is computed for every row."""
+
+    metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
+    """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
+    metrics` lists them."""
+    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
+    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
+    the default."""
+    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
+    """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
+    `path` and more."""
+    preset: Literal["default", "clark2019"] = "default"
+    """Treat texts by Assay's rules (default), or as the released sentence mover code does
+    (clark2019)."""
+    multi_reference: Literal["best", "mean", "first"] = "best"
+    """With several references, take the best score, the mean, or the score against the first."""
+    language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
+    """Language of the texts. zh and ja need the extra of the same name."""
+    stemmer: bool = False
+    """Take the endings of English words off before ROUGE counts them (Porter's stemmer), as most
+    published ROUGE does."""
+    sentences: Annotated[Literal["split", "given"], "rare"] = "split"
+    """`given`: every text is a list of sentences and is not cut further; several references or
+    sources are lists of such lists."""
+    source_tokens: Annotated[int | None, AtLeast(1), "rare"] = None
+    """Read only the first N tokens of a source."""
+    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"
+    """Number format in which neural encoders compute; auto is fp32 on CPUs and bf16 on GPUs."""
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """Alias and specification of every encoder, as in `registry.parse_spec`."""
+        return encoders_of(self.encoders)
