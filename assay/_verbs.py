@@ -195,6 +195,6 @@ def metrics() -> Mapping[str, Metric]:
 
 def encoders() -> Mapping[str, EncoderKind]:
     """Return the encoders by kind: their vectors and their options."""
-    from sms.encoders.registry import ENCODERS
+    from sms.encoders.registry import all_encoders
 
-    return dict(ENCODERS)
+    return dict(all_encoders())

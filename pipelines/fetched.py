@@ -13,6 +13,7 @@ from cluster.store import SCHEMES
 from reffree.naming import split_head
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
+from sms.settings import settings_of
 
 
 def check_on_disk(**specs: str | None) -> None:
@@ -38,7 +39,7 @@ def fetched_config(config: ScoringConfig) -> ScoringConfig:
     local = {}
     for alias in config.used_encoders:
         spec = parse_spec(config.specs[alias])
-        known = (option for option in spec.kind.options if option.name in spec.options)
+        known = (own for own in settings_of(spec.kind.options) if own.name in spec.options)
         paths = {own.name: fetch(spec.options[own.name]) for own in known if own.is_path}
         local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
     models = {name: fetch(path) for name, path in config.model_paths.items()}

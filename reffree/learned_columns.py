@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,23 +68,17 @@ class LearnedMetric(WholeTextMetric):
         """The head that is asked for."""
         return split_head(self.asked.at or "")[1]
 
-    def ask(
-        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> LearnedMetric:
-        """Take what stands after `reffree@` for a folder or URL."""
+    def model_of(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str | None, Any]:
+        """Take what stands after `reffree@` for a folder or URL; it has no settings."""
         if not asked.at:
             raise ValueError(
                 f"metric {asked.written!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from "
                 "`assay train`"
             )
         folder, _ = split_head(asked.at)
-        return replace(
-            self,
-            asked=asked,
-            columns=(asked.written,),
-            sides=("sources",),
-            path=folder if is_url(folder) else os.path.abspath(find_scorer(folder)),
-        )
+        return folder if is_url(folder) else os.path.abspath(find_scorer(folder)), None
 
     def find_bounds(self) -> tuple[float, float] | None:
         """Read the kind of scorer in its folder; unknown for one in a store."""

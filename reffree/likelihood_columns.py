@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import Batch, MetricName, Setting, TokenScore
 from sms.metrics import METRICS
-from sms.options import find_model
 from sms.sentences import SENTENCE_END, whole
 from sms.text import TextRules, split_sentences
 
@@ -54,30 +53,22 @@ class Likelihood(WholeTextMetric):
         """Which text follows which."""
         return self.asked.against or "source"
 
-    def ask(
-        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> Likelihood:
-        """Take what stands after `@` for an alias, a folder, a URL or a hub id."""
+    table = LikelihoodSettings
+
+    def columns_of(self, asked: MetricName) -> tuple[str, ...]:
+        """Name the three columns against a reference, one of them, or the only one."""
         written, base, at, against = asked
-        if not at:
-            raise ValueError(
-                f"metric {written!r} must name a model: {NAME}@MODEL[:{'|'.join(SIDE_OF)}], an "
-                "alias of the tables [models.ALIAS] or a folder"
-            )
-        has_parts = against == "reference"
-        if base != NAME and not has_parts:
+        if against == "reference":
+            return super().columns_of(asked)
+        if base != NAME:
             raise ValueError(
                 f"metric {written!r} must end in :reference, or be written {NAME}@{at}"
             )
-        path, table = find_model(at, models)
-        return replace(
-            self,
-            asked=asked,
-            columns=self.columns_of(asked) if has_parts else (written,),
-            sides=(SIDE_OF[against or "source"],),
-            path=path,
-            settings=LikelihoodSettings.of(table),
-        )
+        return (written,)
+
+    def sides_of(self, asked: MetricName) -> tuple[str, ...]:
+        """Return where the other text is."""
+        return (SIDE_OF[asked.against or "source"],)
 
     @property
     def companion_columns(self) -> tuple[str, ...]:

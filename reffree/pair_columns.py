@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from reffree.pair.settings import settings_of
+from reffree.pair.settings import PairSettings
 from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.metric import EITHER, Batch, Evidence, MetricName, Setting
 from sms.metrics import METRICS
-from sms.options import find_model
 
 if TYPE_CHECKING:
     from reffree.pair.judge import PairModel
@@ -29,28 +28,24 @@ NONE = "none"
 class PairMetric(WholeTextMetric):
     """The scores of pair models, each under its alias."""
 
+    table = PairSettings
+
     def ask(
         self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> PairMetric:
-        """Take what stands after `pair@` for an alias, a folder, a URL or a hub id."""
-        if not asked.at:
-            raise ValueError(
-                f"metric {asked.written!r} must name a model: {PREFIX}ALIAS, with a table "
-                f"[models.ALIAS], or {PREFIX}FOLDER"
-            )
-        path, table = find_model(asked.at, models)
-        if asked.against:
-            table["against"] = asked.against
-        settings = settings_of(table)
-        return replace(
-            self,
-            asked=asked,
-            columns=(asked.written,),
-            sides=() if settings.against == NONE else (f"{settings.against}s",),
-            bounds=settings.bounds,
-            path=path,
-            settings=dict(sorted(table.items())),
-        )
+        """Read the sides and the bounds from the model's table."""
+        own = super().ask(asked, encoders, models)
+        said = PairSettings.of(own.settings)
+        sides = () if said.against == NONE else (f"{said.against}s",)
+        return replace(own, sides=sides, bounds=said.bounds)
+
+    def model_of(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the path and the table, with what stands after the colon."""
+        path, table = self.named_model(asked, models)
+        said = {"against": asked.against} if asked.against else {}
+        return path, dict(sorted((table | said).items()))
 
     def open(self, runtime: EncoderRuntime) -> PairModel:
         """Load the model."""

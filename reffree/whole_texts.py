@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -108,12 +108,17 @@ def by_reason(said: Iterable[tuple[int, str, str]], n: int) -> dict[tuple[str, s
     return flags
 
 
-class Judged(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
     """What a model says of pairs."""
 
-    scores: Mapping[str, np.ndarray]  # by column, one of every pair
-    is_cut: Mapping[str, np.ndarray]  # by side, pairs of whose text it could not read all
-    reasons: Sequence[tuple[int, str, str]]  # pair, side and why it could not be read
+    scores: Mapping[str, np.ndarray]
+    """By column one of every pair, float64, shape (n_pairs,); NaN where there is none."""
+    is_cut: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By side (`candidate`, `reference`, `source`) the pairs of whose text the model could not read
+    all, bool, shape (n_pairs,)."""
+    reasons: Sequence[tuple[int, str, str]] = ()
+    """Number of a pair, side, and why that text could not be read, in a word."""
 
 
 class ByRow(NamedTuple):
@@ -124,7 +129,11 @@ class ByRow(NamedTuple):
 
 
 class WholeTextMetric(Metric):
-    """A metric whose model reads every candidate with each text that it is judged by."""
+    """A metric whose model reads every candidate with each text that it is judged by.
+
+    A subclass says what a model may be told (`table`), loads it (`open`) and asks it (`judge`).
+    With `companions={"cut": ...}` a column says which rows were read in part.
+    """
 
     reads_texts = False
 
@@ -142,9 +151,10 @@ class WholeTextMetric(Metric):
         reasons += [Reason(*said, pairs.any(flags), model) for said, flags in failed.items()]
         reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
         columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}
-        (cut,) = self.companion_columns
-        is_cut = pairs.any(np.any([*judged.is_cut.values()], axis=0))
-        columns[cut] = np.where(pairs.has_pair, is_cut, np.nan)
+        for cut in self.companion_columns:
+            nothing = np.zeros(len(pairs.candidates), dtype=bool)
+            is_cut = pairs.any(np.any([nothing, *judged.is_cut.values()], axis=0))
+            columns[cut] = np.where(pairs.has_pair, is_cut, np.nan)
         return ByRow(columns, reasons)
 
     def prepare(self, batch: Batch) -> None:

@@ -11,7 +11,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from sms.encoders import EncoderRuntime
 from sms.file_hashes import hash_of_files
 from sms.metric import EITHER, Batch, Metric, MetricName, Setting
 from sms.naming import user_path
-from sms.options import find_model
 from sms.reasons import CUT, INDISTINGUISHABLE
 from sms.settings import Settings
 
@@ -213,24 +212,13 @@ class TokenAligner:
 class BertScore(Metric):
     """Precision, recall and F of tokens that are matched greedily (equations 1 to 3)."""
 
-    def ask(
-        self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
-    ) -> BertScore:
-        """Take what stands after `@` for an alias of a model, a folder or a hub id."""
-        if asked.at == "":
-            raise ValueError(
-                f"metric {asked.written!r} must name a model after `@`: an alias of the tables "
-                f"[models.ALIAS], a folder or a hub id; without one write {asked.base}"
-            )
-        path, table = (MINILM, {}) if asked.at is None else find_model(asked.at, models)
-        return replace(
-            self,
-            asked=asked,
-            columns=self.columns_of(asked),
-            sides=(f"{asked.against or 'reference'}s",),
-            path=path,
-            settings=BertScoreSettings.of(table),
-        )
+    table = BertScoreSettings
+
+    def model_of(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str | None, Any]:
+        """Return the model that stands after `@`, or that of `minilm`."""
+        return super().model_of(asked._replace(at=MINILM if asked.at is None else asked.at), models)
 
     @property
     def companion_columns(self) -> tuple[str, ...]:

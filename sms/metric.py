@@ -22,9 +22,11 @@ from sms.encoders import EncodedSentences, EncoderRuntime
 from sms.encoders.base import Encoder
 from sms.encoders.registry import EncoderSpec, kinds_with
 from sms.naming import user_path
+from sms.options import find_model
 from sms.ragged import Pairs, Ragged
 from sms.reasons import Reason
 from sms.sentences import whole
+from sms.settings import Settings
 from sms.signature import TEXT_FORM, cut_part, version
 from sms.text import SegmentedTexts, TextRules, folded
 
@@ -339,6 +341,8 @@ class Metric:
     """Whether texts without sentences or words have no score; others say why by themselves."""
     averages: ClassVar[bool] = False
     """Whether `@all` is the mean over all encoders."""
+    table: ClassVar[type[Settings] | None] = None
+    """What may be said of a model of its own, which then stands after `@`, in `[models.ALIAS]`."""
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -386,28 +390,61 @@ class Metric:
 
         Raises `ValueError` if a part of the name does not apply to it.
         """
-        written, base, at, against = asked
-        if at is not None and not self.has_encoder:
-            raise ValueError(f"metric {written!r} takes no encoder; write `{base}`")
-        if at == ALL and not self.averages:
-            raise ValueError(
-                f"metric {written!r} must name one encoder; only `cosine@all` averages them"
-            )
-        if at is not None and at not in (*encoders, ALL):
-            raise ValueError(
-                f"metric {written!r} names no encoder of this run; there are {', '.join(encoders)}"
-            )
-        sides: tuple[str, ...] = ("sources",) if "source" in self.needs else ()
-        if EITHER in self.needs:
-            sides = (f"{against or 'reference'}s",)
-        named = tuple(encoders) if at == ALL else (at or next(iter(encoders)),)
+        path, settings = self.model_of(asked, models)
         return replace(
             self,
             asked=asked,
             columns=self.columns_of(asked),
-            sides=sides,
-            encoders=named if self.has_encoder else (),
+            sides=self.sides_of(asked),
+            encoders=self.encoders_of(asked, encoders),
+            path=path,
+            settings=settings,
         )
+
+    def encoders_of(self, asked: MetricName, encoders: Sequence[str]) -> tuple[str, ...]:
+        """Return the encoders that are asked for, of those of a run; the first by default."""
+        if not self.has_encoder:
+            return ()
+        written, _, at, _ = asked
+        if at is None:
+            return (next(iter(encoders)),)
+        if at == ALL and not self.averages:
+            raise ValueError(
+                f"metric {written!r} must name one encoder; only `cosine@all` averages them"
+            )
+        if at not in (*encoders, ALL):
+            raise ValueError(
+                f"metric {written!r} names no encoder of this run; there are {', '.join(encoders)}"
+            )
+        return tuple(encoders) if at == ALL else (at,)
+
+    def model_of(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str | None, Any]:
+        """Return path and settings of the model that is asked for; None without `table`."""
+        if self.table is None:
+            if asked.at is not None and not self.has_encoder:
+                raise ValueError(f"metric {asked.written!r} takes no encoder; write `{asked.base}`")
+            return None, None
+        path, table = self.named_model(asked, models)
+        return path, self.table.of(table)
+
+    def named_model(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the path and the table of what stands after `@`."""
+        if not asked.at:
+            raise ValueError(
+                f"metric {asked.written!r} must name a model: {self.name}@MODEL, an alias of the "
+                "tables [models.ALIAS], a folder or a hub id"
+            )
+        return find_model(asked.at, models)
+
+    def sides_of(self, asked: MetricName) -> tuple[str, ...]:
+        """Return what is read in addition to the candidate."""
+        if EITHER in self.needs:
+            return (f"{asked.against or 'reference'}s",)
+        return ("sources",) if "source" in self.needs else ()
 
     def needs_sentences(self, rules: TextRules) -> bool:
         """Tell whether it reads sentences, words or vectors, for which texts are cut."""

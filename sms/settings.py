@@ -121,6 +121,11 @@ class Setting:
     marks: tuple[str, ...]
     """For those who show it."""
 
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a path, whose `~` is written out."""
+        return any(get_origin(part) is os.PathLike for part in _parts(self.annotation))
+
     def checked(self, value: Any, about: str = "") -> Any:  # noqa: ANN401  (whatever is given)
         """Return a value as settings hold it (lists as tuples, tables as dicts) or refuse it."""
         if value is None and self.may_be_none:

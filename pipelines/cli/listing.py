@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING
+
 import click
 
 EXAMPLES = {
@@ -30,17 +32,19 @@ def metrics() -> None:
 def encoders() -> None:
     """List the encoders, their options and what they need."""
     from pipelines.reports.terminal import table_text
-    from sms.encoders.registry import ENCODERS
+    from sms.encoders.registry import all_encoders
+    from sms.settings import settings_of
 
+    known = all_encoders().values()
     rows = [
         (e.spec, ", ".join(e.vectors), f"extra {e.extra}" if e.extra else "–", e.summary)
-        for e in ENCODERS.values()
+        for e in known
     ]
     options = [
         (e.kind, f"{option.name}={'|'.join(option.choices) or 'PATH'}",
-         option.default or "must be given", option.summary)
-        for e in ENCODERS.values()
-        for option in e.options
+         "must be given" if option.default is MISSING else option.default, option.help)
+        for e in known
+        for option in settings_of(e.options)
     ]  # fmt: skip
     print(table_text(("encoder", "vectors of", "needs", "what it is"), rows, n_left=4))
     print()

@@ -16,7 +16,7 @@ import torch
 from reffree.language_models import Remembered, batches
 from reffree.pair.inputs import InputMaker, Pair, document_pieces, summary_pieces
 from reffree.pair.models import load_answerer, most_read, reading
-from reffree.pair.settings import CONV_FILE, HISTOGRAM, PairSettings, needs_of, settings_of
+from reffree.pair.settings import CONV_FILE, HISTOGRAM, PairSettings, needs_of
 from reffree.scorer import PairScores
 from sms.encoders import EncoderRuntime
 from sms.encoders.pretrained import one_line
@@ -63,7 +63,7 @@ class PairModel:
         runtime: EncoderRuntime | None = None,
     ) -> None:
         table = table or {}
-        self.settings = settings_of(table)
+        self.settings = PairSettings.of(table)
         try:
             self._load(path, runtime or EncoderRuntime())
         except ValueError as error:

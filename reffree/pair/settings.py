@@ -80,6 +80,27 @@ class PairSettings(Settings):
     """What `{document}` is: the `source` or the `reference`; `none` asks about the summary
     alone."""
 
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> PairSettings:
+        """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
+        cls.check_keys(table, ("preset", "aspect"))
+        own = dict(table)
+        name, aspect = own.pop("preset", None), own.pop("aspect", None)
+        if name is None:
+            if aspect is not None:
+                raise ValueError(
+                    "`aspect` of a pair is for a preset that has several, such as unieval"
+                )
+            return cls(**own)
+        if name not in PRESETS:
+            raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
+        preset = PRESETS[name]
+        if (aspect is not None or preset.aspects) and aspect not in preset.aspects:
+            aspects = ", ".join(preset.aspects) or "none"
+            raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
+        said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **own}
+        return cls(**said)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, is_needed in (
@@ -154,25 +175,6 @@ PRESETS: Mapping[str, Preset] = {
         Path(__file__).with_name("presets.toml").read_text("utf-8")
     ).items()
 }
-
-
-def settings_of(table: Mapping[str, Any]) -> PairSettings:
-    """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
-    PairSettings.check_keys(table, ("preset", "aspect"))
-    own = dict(table)
-    name, aspect = own.pop("preset", None), own.pop("aspect", None)
-    if name is None:
-        if aspect is not None:
-            raise ValueError("`aspect` of a pair is for a preset that has several, such as unieval")
-        return PairSettings(**own)
-    if name not in PRESETS:
-        raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
-    preset = PRESETS[name]
-    if (aspect is not None or preset.aspects) and aspect not in preset.aspects:
-        aspects = ", ".join(preset.aspects) or "none"
-        raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
-    said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **own}
-    return PairSettings(**said)
 
 
 def needs_of(table: Mapping[str, Any]) -> str:

@@ -11,43 +11,18 @@ import importlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
+from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.base import Encoder
+from sms.encoders.options import OPTIONS
 from sms.naming import nearest, user_path
+from sms.settings import Settings, settings_of
 from sms.urls import check_no_secrets
 
 _NEXT_OPTION = re.compile(r",(?=\w+=)")  # a value may hold commas: layers=concat:-2,-1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One setting of an encoder."""
-
-    name: str
-    summary: str
-    default: str | None = None
-    """None if it must be given."""
-    choices: tuple[str, ...] = ()
-    """Values, or how they are written; empty if any text will do, such as a path."""
-    pattern: str = ""
-    """Regular expression of values that are not written as in `choices`."""
-    is_path: bool = False
-    """Whether it is the path of a file."""
-
-    def check(self, kind: str, value: str) -> None:
-        """Raise `ValueError` if an encoder of that kind cannot have this value."""
-        can_be = not self.choices or value in self.choices or re.fullmatch(self.pattern, value)
-        if not value or not can_be:
-            rule = f"one of {', '.join(self.choices)}" if value else "a value"
-            near = difflib.get_close_matches(value, self.choices, n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ValueError(
-                f"`{self.name}` of encoder `{kind}` must be {rule}, got {value!r}{hint}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +39,9 @@ class EncoderKind:
     """`words`, `sentences` or both."""
     loader: str
     """`module:function`, called as `function(path, runtime=EncoderRuntime(), **options)` with all
-    options of the kind that have a value, as text."""
-    options: tuple[Option, ...] = ()
+    options of the kind, as text."""
+    options: type[Settings] = Settings
+    """The options, whose help is a phrase and no sentence."""
     extra: str = ""
     """Optional part of this project that must be installed, if any."""
     is_static: bool = False
@@ -87,8 +63,11 @@ class EncoderSpec:
     """What was said, without defaults."""
 
     def __post_init__(self) -> None:
-        paths = {option.name for option in self.kind.options if option.is_path}
-        read = {name: user_path(v) if name in paths else v for name, v in self.options.items()}
+        known = {setting.name: setting for setting in settings_of(self.kind.options)}
+        read = {
+            name: user_path(value) if name in known and known[name].is_path else value
+            for name, value in self.options.items()
+        }
         object.__setattr__(self, "path", user_path(self.path))
         object.__setattr__(self, "options", read)
         check_no_secrets(self.path)
@@ -101,47 +80,55 @@ class EncoderSpec:
                 f"path of encoder `{kind.kind}` must not hold a comma followed by NAME=, which "
                 f"begins an option, got {self.path!r}; give the file another name"
             )
-        known = {option.name: option for option in kind.options}
+        about = f" of encoder `{kind.kind}`"
         for name, value in self.options.items():
             if name not in known:
                 raise ValueError(
                     f"encoder `{kind.kind}` has no option `{name}`; {nearest(name, known)}"
                 )
-            known[name].check(kind.kind, value)
+            if not value:
+                raise ValueError(f"`{name}`{about} must be a value, got ''")
+            known[name].checked(value, about)
         for name in known.keys() - self.values.keys():
             raise ValueError(
-                f"encoder `{kind.kind}` needs its option `{name}`, the {known[name].summary}; "
+                f"encoder `{kind.kind}` needs its option `{name}`, the {known[name].help}; "
                 f"write `{kind.spec},{name}=...`"
             )
 
     def __str__(self) -> str:
         path = f":{self.path}" if self.path else ""
         said = (
-            f",{option.name}={self.options[option.name]}"
-            for option in self.kind.options
-            if self.options.get(option.name, option.default) != option.default
+            f",{setting.name}={self.options[setting.name]}"
+            for setting in settings_of(self.kind.options)
+            if self.options.get(setting.name, setting.default) != setting.default
         )
         return f"{self.kind.kind}{path}{''.join(said)}"
 
     @property
     def values(self) -> dict[str, str]:
         """Every option's value, defaults included."""
-        defaults = {o.name: o.default for o in self.kind.options if o.default is not None}
+        known = settings_of(self.kind.options)
+        defaults = {own.name: own.default for own in known if own.default is not MISSING}
         return defaults | dict(self.options)
 
 
-def _kind(kind: str, table: dict[str, Any]) -> EncoderKind:
-    options = (
-        Option(name=name, **own | {"choices": tuple(own.get("choices", ()))})
-        for name, own in table.pop("options", {}).items()
-    )
-    vectors = tuple(table.pop("vectors"))
-    return EncoderKind(kind=kind, vectors=vectors, options=tuple(options), **table)
-
-
 _TABLES = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
-ENCODERS = {kind: _kind(kind, table) for kind, table in _TABLES.items()}
-"""Every kind of encoder by name."""
+ENCODERS = {
+    kind: EncoderKind(
+        kind=kind,
+        options=OPTIONS.get(kind, Settings),
+        **own | {"vectors": tuple(own["vectors"])},
+    )
+    for kind, own in _TABLES.items()
+}
+"""Every kind of encoder by name; one that is added is one like all others."""
+
+
+def all_encoders() -> Mapping[str, EncoderKind]:
+    """Return every kind by name, including those that `assay.encoders` entry points add."""
+    for module in metadata.entry_points(group="assay.encoders"):
+        module.load()
+    return ENCODERS
 
 
 def parse_spec(spec: str) -> EncoderSpec:
@@ -160,10 +147,11 @@ def parse_spec(spec: str) -> EncoderSpec:
     options = dict(setting.split("=", 1) for setting in settings)
     if len(options) < len(settings):
         raise ValueError(f"encoder {spec!r} must not give an option twice")
-    if kind in ENCODERS:
-        return EncoderSpec(ENCODERS[kind], path, options)
-    near = difflib.get_close_matches(kind, ENCODERS, n=1)
-    hint = f"did you mean `{ENCODERS[near[0]].spec}`?" if near else "see `assay encoders`"
+    known = ENCODERS if kind in ENCODERS else all_encoders()
+    if kind in known:
+        return EncoderSpec(known[kind], path, options)
+    near = difflib.get_close_matches(kind, known, n=1)
+    hint = f"did you mean `{known[near[0]].spec}`?" if near else "see `assay encoders`"
     if re.search(r"[/-]", kind):  # as models are called on the hub
         hint = f"for a model of the transformers library write hf:{kind}"
     raise ValueError(f"unknown encoder {kind!r}; {hint}")

@@ -19,6 +19,7 @@ from pipelines.runs.progress import show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
+from sms.settings import settings_of
 from tests.pipelines.test_score_corpus import contents_of
 from tests.rare import run
 
@@ -112,9 +113,9 @@ def test_help_version_and_lists(capsys):
     printed = capsys.readouterr().out
     for kind in ENCODERS.values():
         assert kind.summary in printed
-        for option in kind.options:
+        for option in settings_of(kind.options):
             assert f"{option.name}=" in printed
-            assert option.summary in printed
+            assert option.help in printed
     for text in ("Commands:", "\nassay", "cosine@all", "s+wms", "rougeLsum", "closer, -1 to 1",
                  "glove:PATH", "extra tfhub"):  # fmt: skip
         assert text in printed

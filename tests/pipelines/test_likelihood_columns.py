@@ -179,7 +179,7 @@ def test_texts_read_in_part_are_counted_aloud(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "models", "said"),
     [
-        ("likelihood", {}, r"must name a model: likelihood@MODEL\[:source\|recall\|reference\]"),
+        ("likelihood", {}, r"must name a model: likelihood@MODEL"),
         ("likelihood@lm:", {}, "must end in :source or :recall or :reference"),
         ("likelihood@lm:target", {}, "must end in :source or :recall or :reference"),
         ("likelihood@:source", {}, "must name a model: likelihood@MODEL"),

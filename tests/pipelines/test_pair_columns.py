@@ -124,9 +124,9 @@ def test_the_door_knows_it_as_a_reward():
 @pytest.mark.parametrize(
     ("metric", "models", "message"),
     [
-        ("pair@", {}, "must name a model: pair@ALIAS"),
-        ("pair", {}, "must name a model: pair@ALIAS"),
-        ("pair@:source", {}, "must name a model: pair@ALIAS"),
+        ("pair@", {}, "must name a model: pair@MODEL"),
+        ("pair", {}, "must name a model: pair@MODEL"),
+        ("pair@:source", {}, "must name a model: pair@MODEL"),
         ("pair@nli:", {}, "must end in :reference or :source"),
         ("pair@nli:sources", {}, "must end in :reference or :source"),
         ("pair@nli", {"nli": "/no/such/folder"}, "no model folder at"),

@@ -6,7 +6,7 @@ import torch
 
 import tests.reffree.pair.published_judges as published
 from reffree.pair.judge import PairModel
-from reffree.pair.settings import PRESETS, PairSettings, settings_of
+from reffree.pair.settings import PRESETS, PairSettings
 from sms.encoders import EncoderRuntime
 from tests.reffree.pair import tiny_judges as tiny
 
@@ -319,4 +319,4 @@ WRONG = [
 @pytest.mark.parametrize(("table", "message"), WRONG)
 def test_wrong_settings_are_refused(table, message):
     with pytest.raises(ValueError, match=message):
-        settings_of(table)
+        PairSettings.of(table)

@@ -11,6 +11,7 @@ import pytest
 
 from sms.encoders import DEVICES, PRECISIONS, EncoderRuntime
 from sms.encoders.registry import ENCODERS, EncoderSpec, load_encoder, parse_spec
+from sms.settings import settings_of
 
 MEAN, LAST = {"pooling": "mean"}, {"layers": "last", "pooling": "mean"}
 # specification, kind, path, all options, how it is written if not like this
@@ -85,7 +86,7 @@ def test_wrong_specification_rejected(text, message):
 def test_loader_takes_a_path_a_runtime_and_the_options(kind):
     module, _, name = kind.loader.partition(":")
     parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
-    assert list(parameters) == ["path", "runtime", *(option.name for option in kind.options)]
+    assert list(parameters) == ["path", "runtime", *(own.name for own in settings_of(kind.options))]
 
 
 def test_loader_gets_options_and_runtime(tmp_path):
