@@ -128,13 +128,13 @@ class Likelihood(WholeTextMetric):
 
     def _followers(self, batch: Batch, pairs: ReadPairs) -> dict[str, _Follower]:
         """Return what is asked of the pairs, by part of the score."""
-        others = pairs.others
+        candidates, others = pairs.marked
         if self.direction == "recall":
             n, rules = self.settings.lead, batch.setting.rules
             pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
             others = ["".join(own[:n]).rstrip() for own in pieces]
-        there = _Follower("candidate", pairs.candidates, pairs.side, others)
-        back = _Follower(pairs.side, others, "candidate", pairs.candidates)
+        there = _Follower("candidate", candidates, pairs.side, others)
+        back = _Follower(pairs.side, others, "candidate", candidates)
         if self.direction == "reference":
             return {"_p": there, "_r": back}
         return {"": back if self.direction == "recall" else there}

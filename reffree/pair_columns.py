@@ -59,7 +59,8 @@ class PairMetric(WholeTextMetric):
 
     def judge(self, batch: Batch, pairs: ReadPairs) -> Judged:
         """Score every pair."""
-        answers = self.model.score(pairs.others, pairs.candidates, batch.setting.rules)
+        candidates, others = pairs.marked
+        answers = self.model.score(others, candidates, batch.setting.rules)
         sides = {"summary": "candidate", "document": pairs.side}
         reasons = [
             (pair, sides[side], why) for pair, told in answers.reasons.items() for side, why in told
@@ -72,7 +73,8 @@ class PairMetric(WholeTextMetric):
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[Evidence, ...]]]:
         """Return by row which pieces decided; of several texts it is compared with, for each."""
         pairs = ReadPairs.among(batch, self.against or "")
-        of_pairs = self.model.evidence(pairs.others, pairs.candidates, batch.setting.rules)
+        candidates, others = pairs.marked
+        of_pairs = self.model.evidence(others, candidates, batch.setting.rules)
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
         for row, number, own in zip(
             pairs.rows.tolist(), pairs.numbers.tolist(), of_pairs, strict=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from sms.reasons import CUT, Reason, reasons_of
 from sms.sentences import SENTENCE_END
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ReadPairs:
     """The pairs of a batch in both of whose texts there is something to read."""
 
@@ -22,26 +23,37 @@ class ReadPairs:
     """All pairs of the batch."""
     is_read: np.ndarray
     """Which of them these are, bool, shape (n_pairs,)."""
-    candidates: list[str]
-    others: list[str]
-    """Empty texts where candidates are judged by themselves."""
+    texts: NumberedTexts
     side: str
     """Of the others: `reference` or `source`; empty where there are none."""
 
     @classmethod
     def among(cls, texts: NumberedTexts, side: str) -> ReadPairs:
         """Pair the candidates of a batch with the texts of a side, or with nothing."""
-        n_rows, given = texts.candidate.size, texts.given
+        n_rows = texts.candidate.size
         alone = Pairs(texts.candidate, texts.candidate, np.ones(n_rows, np.int64), is_best=False)
         of = texts.pairs[f"{side}s"] if side else alone
         is_read = texts.is_written[of.candidate] & texts.is_written[of.other]
-        return cls(
-            of,
-            is_read,
-            [given[text] for text in of.candidate[is_read].tolist()],
-            [given[text] if side else "" for text in of.other[is_read].tolist()],
-            side,
-        )
+        return cls(of, is_read, texts, side)
+
+    @cached_property
+    def candidates(self) -> list[str]:
+        """The candidate of every pair, as a reader sees it."""
+        return self._among(self.texts.written, self.of.candidate)
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The other text of every pair; empty where candidates are judged by themselves."""
+        return self._among(self.texts.written if self.side else None, self.of.other)
+
+    @cached_property
+    def marked(self) -> tuple[list[str], list[str]]:
+        """The same two with `SENTENCE_END` where sentences are given, for what reads sentences."""
+        others = self._among(self.texts.given if self.side else None, self.of.other)
+        return self._among(self.texts.given, self.of.candidate), others
+
+    def _among(self, texts: list[str] | None, numbers: np.ndarray) -> list[str]:
+        return [texts[k] if texts else "" for k in numbers[self.is_read].tolist()]
 
     @property
     def n_rows(self) -> int:
@@ -64,7 +76,7 @@ class ReadPairs:
         For what finds sentences itself, so the ends of given ones go.
         """
         by_row: dict[int, tuple[str, list[str]]] = {}
-        for row, *texts in zip(self.rows.tolist(), self.candidates, self.others, strict=True):
+        for row, *texts in zip(self.rows.tolist(), *self.marked, strict=True):
             candidate, other = (text.replace(SENTENCE_END, " ") for text in texts)
             by_row.setdefault(row, (candidate, []))[1].append(other)
         return by_row
@@ -147,12 +159,12 @@ class WholeTextMetric(Metric):
         judged = self.judge(batch, pairs)
         model = self.written.partition("@")[2]
         reasons = list(why_not_read(batch, pairs.side))
-        failed = by_reason(judged.reasons, len(pairs.candidates))
+        failed = by_reason(judged.reasons, pairs.rows.size)
         reasons += [Reason(*said, pairs.any(flags), model) for said, flags in failed.items()]
         reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
         columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}
         for cut in self.companion_columns:
-            nothing = np.zeros(len(pairs.candidates), dtype=bool)
+            nothing = np.zeros(pairs.rows.size, dtype=bool)
             is_cut = pairs.any(np.any([nothing, *judged.is_cut.values()], axis=0))
             columns[cut] = np.where(pairs.has_pair, is_cut, np.nan)
         return ByRow(columns, reasons)

@@ -322,8 +322,12 @@ class WordEncoder(Encoder):
         returns that.
         """
         vectors = texts.vocabulary.column(self._column, self._embedded)
-        rows = np.where(vectors.any(axis=1), np.arange(len(vectors)), -1)
-        return np.concatenate([vectors, np.zeros((1, self.dimension), np.float32)]), rows
+        # in the order of the alphabet, so that no sum follows which words came before
+        order = np.argsort(np.array(texts.vocabulary.words, dtype=object), kind="stable")
+        rows = np.empty(order.size, dtype=np.int64)
+        rows[order] = np.arange(order.size)
+        table = np.concatenate([vectors[order], np.zeros((1, self.dimension), np.float32)])
+        return table, np.where(vectors.any(axis=1), rows, -1)
 
     def _embedded(self, words: list[str]) -> np.ndarray:
         vectors = np.asarray(self.embed(words), dtype=np.float32)
