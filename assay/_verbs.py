@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipelines.judge import Judgement
     from pipelines.papers.reproduction import Reproduction
     from pipelines.status import RunStatus
-    from reffree.scorer import LearnedScorer
+    from reffree.scorers.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind
     from sms.metric import Metric
 
@@ -181,7 +181,7 @@ def load_scorer(
     ValueError
         If a file is missing or was changed, or the encoder is not the one it was trained with.
     """
-    from reffree.scorer import load_scorer as load
+    from reffree.scorers.scorer import load_scorer as load
 
     return load(folder, device=device, cache_folder=cache_folder)
 

@@ -20,8 +20,8 @@ from corpora import data_file
 from timing import Rounds, finish, in_one_line, interleave, machine, say
 
 from reffree.language_models import GENERATOR, load_pretrained
-from reffree.likelihood import AFTER, LanguageModel, SharedModel
-from reffree.likelihood_settings import CAUSAL_PROMPT
+from reffree.likelihood.model import AFTER, LanguageModel, SharedModel
+from reffree.likelihood.settings import CAUSAL_PROMPT
 from sms.encoders import EncoderRuntime
 from sms.encoders.pretrained import Pretrained
 

@@ -23,8 +23,8 @@ from torch import nn
 
 from pipelines.score import score_corpus
 from pipelines.settings.train import TrainSettings
-from reffree.building import build
-from reffree.scorer_folder import save_scorer
+from reffree.neural.building import build
+from reffree.scorers.folder import save_scorer
 
 ATOL = 1e-5
 TENSORS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}

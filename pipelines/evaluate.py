@@ -22,14 +22,14 @@ from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
 from pipelines.training_runs import stages
-from reffree.evaluation import KindFigures, confounders, judge, positive_once
-from reffree.examples import Example
-from reffree.fitting import texts_of
-from reffree.naming import find_scorer, split_head
 from reffree.negatives import NegativesConfig
-from reffree.pairs import text_key
-from reffree.scorer import LearnedScorer, load_scorer
-from reffree.scorer_folder import SOURCE_SAMPLE, naming_damage
+from reffree.scorers.evaluation import KindFigures, confounders, judge, positive_once
+from reffree.scorers.fitting import texts_of
+from reffree.scorers.folder import SOURCE_SAMPLE, naming_damage
+from reffree.scorers.naming import find_scorer, split_head
+from reffree.scorers.scorer import LearnedScorer, load_scorer
+from reffree.training_pairs.examples import Example
+from reffree.training_pairs.rows import text_key
 from sms.scoring import score_texts
 
 SHIPPED = "news"
@@ -47,7 +47,7 @@ class DomainResult:
     n_pairs: int  # pairs of the side that was judged
     kinds: Mapping[str, KindFigures]
     confounders: Mapping[str, float | None]
-    """From `reffree.evaluation.confounders`, over all negatives and references."""
+    """From `reffree.scorers.evaluation.confounders`, over all negatives and references."""
     left_out: Mapping[str, int]
     """Rows, texts or pairs that are not used, and negatives that were not made, by reason."""
 

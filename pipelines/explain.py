@@ -36,7 +36,7 @@ from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
 from sms.scoring import SummaryScorer
-from sms.sentences import sentence_end
+from sms.text.sentences import sentence_end
 
 logger = logging.getLogger(__name__)
 

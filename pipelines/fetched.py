@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cluster.fetching import fetch
 from cluster.store import SCHEMES
-from reffree.naming import split_head
+from reffree.scorers.naming import split_head
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.settings import settings_of

@@ -39,7 +39,7 @@ from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
-from reffree.aspects import KINDS_OF_HEAD
+from reffree.features.aspects import KINDS_OF_HEAD
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several

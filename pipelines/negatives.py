@@ -22,10 +22,10 @@ from cluster.output import Output
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.training_runs import stages
-from reffree.aspects import KINDS_OF_HEAD, heads_of
-from reffree.examples import Example, PreparedPairs
+from reffree.features.aspects import KINDS_OF_HEAD, heads_of
 from reffree.negatives import POSITIVE, NegativesConfig
-from reffree.pairs import SIDES
+from reffree.training_pairs.examples import Example, PreparedPairs
+from reffree.training_pairs.rows import SIDES
 from sms.naming import OneOrMore, several
 
 SCHEMA = pa.schema(

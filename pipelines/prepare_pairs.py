@@ -22,10 +22,10 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, REFERENCES, SOURCES, SYSTEM_ID, UNREADABLE
 from cluster.worker import one_line
 from pipelines.settings.pairs import PairSettings
-from reffree.buckets import BucketWriter, find_neighbours
-from reffree.examples import PreparedPairs
 from reffree.negatives import NegativesConfig
-from reffree.pairs import (
+from reffree.training_pairs.buckets import BucketWriter, find_neighbours
+from reffree.training_pairs.examples import PreparedPairs
+from reffree.training_pairs.rows import (
     NO_SPLIT,
     SIDES,
     Pair,
@@ -37,7 +37,7 @@ from reffree.pairs import (
     side_named,
     text_key,
 )
-from reffree.splits import LEAK, TextRegister, hashed_sides
+from reffree.training_pairs.splits import LEAK, TextRegister, hashed_sides
 from sms.naming import OneOrMore, counted
 
 SPLIT = "split"

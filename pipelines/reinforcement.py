@@ -33,18 +33,18 @@ from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.form import as_far_as
 from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
-from reffree.buckets import bucket_paths
-from reffree.checkpoint import CHECKPOINT_FILE, replace_file
-from reffree.examples import PreparedPairs
-from reffree.loop import BEST_FILE
+from reffree.neural.checkpoint import CHECKPOINT_FILE, replace_file
+from reffree.neural.loop import BEST_FILE
+from reffree.training_pairs.buckets import bucket_paths
+from reffree.training_pairs.examples import PreparedPairs
 from reinforce.documents import Document, batches_of, read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.learning import first_summariser, learn_stage, load_summariser
 from reinforce.stages import RewardConfig, StageConfig, Summariser
 from reinforce.summarisers import SUMMARISER_FILE, Limits
-from sms.baselines import LEAD_SENTENCES
 from sms.config import ScoringConfig
 from sms.file_hashes import hash_of_files
+from sms.metrics.baselines import LEAD_SENTENCES
 from sms.naming import OneOrMore, several
 from sms.reward import Reward, weights_of
 from sms.text import split_sentences

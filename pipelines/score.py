@@ -65,8 +65,8 @@ from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, OneOrMore, several
 from sms.options import ScoringOptions
 from sms.scoring import SummaryScorer
-from sms.sentences import sentence_end
 from sms.signature import library_versions
+from sms.text.sentences import sentence_end
 from sms.urls import check_no_secrets
 
 ROWS_PER_SHARD = 20_000

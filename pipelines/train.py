@@ -20,16 +20,16 @@ from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
-from reffree.building import Built
-from reffree.checkpoint import CHECKPOINT_FILE
-from reffree.evaluation import KindFigures, judge
-from reffree.examples import PreparedPairs
-from reffree.fitting import LinearRecipe
-from reffree.loop import BEST_FILE, TrainState
-from reffree.models import Calibrated
-from reffree.scorer import LearnedScorer, NeuralPairs
-from reffree.scorer_folder import SOURCE_SAMPLE, save_scorer
-from reffree.training import Recipe, calibrated, learn
+from reffree.neural.building import Built
+from reffree.neural.checkpoint import CHECKPOINT_FILE
+from reffree.neural.loop import BEST_FILE, TrainState
+from reffree.neural.models import Calibrated
+from reffree.neural.training import Recipe, calibrated, learn
+from reffree.scorers.evaluation import KindFigures, judge
+from reffree.scorers.fitting import LinearRecipe
+from reffree.scorers.folder import SOURCE_SAMPLE, save_scorer
+from reffree.scorers.scorer import LearnedScorer, NeuralPairs
+from reffree.training_pairs.examples import PreparedPairs
 from sms.naming import OneOrMore, several
 from sms.signature import library_versions
 

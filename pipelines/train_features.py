@@ -23,9 +23,9 @@ from pipelines.settings.train import TrainSettings
 from pipelines.train import Preferred, TrainedScorer, train_fingerprint
 from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import is_table, read_examples
-from reffree.aspects import KINDS_OF_HEAD, comparisons_of
-from reffree.examples import Example, Examples
-from reffree.fitting import (
+from reffree.features.aspects import KINDS_OF_HEAD, comparisons_of
+from reffree.features.linear import MIN_GROUPS
+from reffree.scorers.fitting import (
     DEFAULT_RECIPE,
     FITTED_DOCUMENTS,
     RECIPES,
@@ -35,11 +35,11 @@ from reffree.fitting import (
     judge_heads,
     texts_of,
 )
-from reffree.linear import MIN_GROUPS
-from reffree.pairs import SourceSample
-from reffree.scorer import LinearPairs
-from reffree.scorer_folder import SOURCE_SAMPLE
-from reffree.splits import number_groups
+from reffree.scorers.folder import SOURCE_SAMPLE
+from reffree.scorers.scorer import LinearPairs
+from reffree.training_pairs.examples import Example, Examples
+from reffree.training_pairs.rows import SourceSample
+from reffree.training_pairs.splits import number_groups
 from sms.naming import OneOrMore, several
 from sms.signature import library_versions
 

@@ -32,14 +32,14 @@ from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.train_features import N_FOLDS
 from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import why_unused
-from reffree.aspects import rated_comparisons
 from reffree.features import PairFeatures
-from reffree.fitting import LinearRecipe
-from reffree.linear import MIN_GROUPS, Comparisons, fit_linear
-from reffree.pairs import SourceSample
-from reffree.scorer import LinearPairs
-from reffree.scorer_folder import SOURCE_SAMPLE
-from reffree.splits import number_groups
+from reffree.features.aspects import rated_comparisons
+from reffree.features.linear import MIN_GROUPS, Comparisons, fit_linear
+from reffree.scorers.fitting import LinearRecipe
+from reffree.scorers.folder import SOURCE_SAMPLE
+from reffree.scorers.scorer import LinearPairs
+from reffree.training_pairs.rows import SourceSample
+from reffree.training_pairs.splits import number_groups
 from sms.naming import AnyPath, OneOrMore, several
 from sms.signature import library_versions
 

@@ -27,7 +27,7 @@ from cluster.ray_options import cluster_address
 from cluster.ray_process import call_apart
 from pipelines.settings.form import as_far_as
 from pipelines.settings.pairs import MachineSettings
-from reffree.naming import SCORER_FILE
+from reffree.scorers.naming import SCORER_FILE
 from sms.naming import AnyPath
 from sms.signature import library_versions
 
@@ -166,7 +166,7 @@ def _work_in(folder: str, work: Callable[..., object], **options: object) -> Non
 def _train_worker(job: dict[str, Any]) -> None:
     import torch
 
-    from reffree.loop import Ranks
+    from reffree.neural.loop import Ranks
 
     if not job["uses_gpu"]:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

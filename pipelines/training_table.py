@@ -19,10 +19,10 @@ from cluster import column_names, list_inputs
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, SOURCES, UNREADABLE, kept_name
 from pipelines.settings.train import TrainSettings
-from reffree.examples import Example
 from reffree.negatives import POSITIVE
-from reffree.pairs import SIDES, side_named, text_key
-from reffree.splits import LEAK, shared_sources
+from reffree.training_pairs.examples import Example
+from reffree.training_pairs.rows import SIDES, side_named, text_key
+from reffree.training_pairs.splits import LEAK, shared_sources
 from sms.naming import OneOrMore
 
 LABEL = "label"

@@ -169,7 +169,7 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTra
     from pipelines.train import train_scorer
     from pipelines.train_features import train_features
     from pipelines.train_on_ratings import development_agreement
-    from reffree.fitting import LinearRecipe
+    from reffree.scorers.fitting import LinearRecipe
 
     agreement = development_agreement(settings)
     settings = replace(settings, columns=columns_apart(settings.columns)[0] or None)

@@ -12,7 +12,7 @@ import numpy as np
 from sms.metric import Batch, Metric, NumberedTexts
 from sms.ragged import Pairs, places_of
 from sms.reasons import CUT, Reason, reasons_of
-from sms.sentences import SENTENCE_END
+from sms.text.sentences import SENTENCE_END
 
 
 @dataclass(frozen=True, eq=False)

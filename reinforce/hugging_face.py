@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from reffree.checkpoint import replace_file
+from reffree.neural.checkpoint import replace_file
 from reinforce.documents import Document
 from reinforce.summarisers import SUMMARISER_FILE, Limits, SummaryBatch
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from reffree.buckets import bucket_paths
-from reffree.checkpoint import TrainNews
-from reffree.loop import Ranks, TrainState, run_training
-from reffree.pairs import SIDES
+from reffree.neural.checkpoint import TrainNews
+from reffree.neural.loop import Ranks, TrainState, run_training
+from reffree.training_pairs.buckets import bucket_paths
+from reffree.training_pairs.rows import SIDES
 from reinforce.documents import SPECIAL, Vocabulary, read_documents
 from reinforce.hugging_face import load_transformers
 from reinforce.network import NetworkConfig, PointerGenerator
@@ -89,7 +89,7 @@ def learn_stage(
     """Train the summariser in `start` through a stage; go on where an interrupted run stopped.
 
     `pairs` is the folder of prepared pairs, `folder` that of the run; all processes see them. The
-    rest is as for `reffree.loop.run_training`. The summariser has its best weights.
+    rest is as for `reffree.neural.loop.run_training`. The summariser has its best weights.
     """
     ranks = ranks or Ranks()
     summariser = load_summariser(start)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from reffree.hashing import generator_of
-from reffree.loop import LoopSettings, LossSum, Ranks, precision
+from reffree.neural.loop import LoopSettings, LossSum, Ranks, precision
 from reinforce.documents import Document, batches_of, read_documents, repetition_rate, words_of
 from reinforce.hugging_face import TransformersSummariser
 from reinforce.losses import (

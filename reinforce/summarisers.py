@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pad_sequence
 
-from reffree.checkpoint import replace_file
+from reffree.neural.checkpoint import replace_file
 from reinforce.decoding import beam_search, write
 from reinforce.documents import END, PAD, SPECIAL, UNK, Document, Vocabulary, text_of, words_of
 from reinforce.network import Encoded, NetworkConfig, PointerGenerator

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sms.encoders.registry import EncoderSpec, parse_spec
-from sms.languages import LANGUAGES
 from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
 from sms.options import ScoringOptions
 from sms.text import TextRules
+from sms.text.languages import LANGUAGES
 
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")

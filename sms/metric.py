@@ -25,10 +25,10 @@ from sms.naming import user_path
 from sms.options import find_model
 from sms.ragged import Pairs, Ragged
 from sms.reasons import Reason
-from sms.sentences import whole
 from sms.settings import Settings
 from sms.signature import TEXT_FORM, cut_part, version
 from sms.text import SegmentedTexts, TextRules, folded
+from sms.text.sentences import whole
 
 AGAINST = ("reference", "source")
 """What a candidate is compared with."""

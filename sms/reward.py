@@ -67,7 +67,7 @@ class Reward:
         Lowest and highest reward; by default those of the metrics, or of the trained scorer.
     multi_reference : {"best", "mean", "first"}
     language : str
-        Language of the texts, as in `sms.languages`.
+        Language of the texts, as in `sms.text.languages`.
     precision : {"auto", "fp32", "bf16", "fp16"}
         What the encoder computes in; `auto` is fp32 on a CPU and bf16 on a GPU. A reward can do
         with bf16, which is faster on processors that have it.

@@ -15,7 +15,7 @@ import cluster
 from pipelines.cli.app import app
 from pipelines.settings.correlate import CorrelateSettings
 from reffree.negatives import NegativesConfig
-from reffree.scorer import load_scorer
+from reffree.scorers.scorer import load_scorer
 from sms import ScoringConfig, score_texts
 from sms.reward import Reward
 

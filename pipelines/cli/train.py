@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.train import Preferred, TrainedScorer
     from pipelines.train_on_ratings import RatedFit, RatedTraining
-    from reffree.checkpoint import TrainNews
-    from reffree.evaluation import KindFigures
+    from reffree.neural.checkpoint import TrainNews
+    from reffree.scorers.evaluation import KindFigures
 
 _INTERRUPTED = "interrupted; run the same command (without `--fresh`) to continue"
 
@@ -266,7 +266,7 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
 
     They are compared by `evaluation.main_figure`.
     """
-    from reffree.evaluation import main_figure
+    from reffree.scorers.evaluation import main_figure
 
     domains = list(dict.fromkeys(result.domain for result in results))
     scorers = list(dict.fromkeys(result.scorer for result in results))

@@ -20,7 +20,7 @@ from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Correlations, Ours, Scored, is_rouge
 from pipelines.settings.evaluate import EvaluateSettings
-from reffree.learned_columns import PREFIX
+from reffree.scorers.metric import PREFIX
 
 ALL, MACHINES = "all", "machine-made"
 HUMAN_SYSTEMS = ("human", "reference")

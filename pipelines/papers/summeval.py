@@ -13,7 +13,7 @@ from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.bench import Bench, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
 from pipelines.tables.study import is_baseline
-from reffree.learned_columns import PREFIX
+from reffree.scorers.metric import PREFIX
 
 NAME = "summeval"
 MOVERS = ("wms", "sms", "s+wms")

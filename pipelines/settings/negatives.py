@@ -46,7 +46,7 @@ def negatives_config(
 
     Where neither kinds nor a preset are named, those that teach the heads of a scorer.
     """
-    from reffree.aspects import ALL_KINDS, POSITIVES_OF_HEADS
+    from reffree.features.aspects import ALL_KINDS, POSITIVES_OF_HEADS
     from reffree.negatives import KINDS, PRESETS, NegativesConfig
 
     heads = {"kinds": ALL_KINDS, "positives": POSITIVES_OF_HEADS}

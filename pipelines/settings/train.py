@@ -13,8 +13,8 @@ from sms.naming import AnyPath
 from sms.options import models_of
 
 if TYPE_CHECKING:
-    from reffree.fitting import LinearRecipe
-    from reffree.training import Recipe
+    from reffree.neural.training import Recipe
+    from reffree.scorers.fitting import LinearRecipe
 
 FEATURES = "features"
 OF_MODELS = (
@@ -105,8 +105,8 @@ class TrainSettings(PairSettings, MachineSettings):
         scorer = self.scorer or ("bert" if self.preset else FEATURES)
         self._check_options_of(scorer)
         if scorer == FEATURES:
-            from reffree.aspects import POSITIVES_OF_HEADS
-            from reffree.fitting import LinearRecipe
+            from reffree.features.aspects import POSITIVES_OF_HEADS
+            from reffree.scorers.fitting import LinearRecipe
 
             kinds = self.negatives or ()
             negatives = negatives_config(kinds, positives=POSITIVES_OF_HEADS, seed=self.seed)
@@ -115,8 +115,8 @@ class TrainSettings(PairSettings, MachineSettings):
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
-        from reffree.models import MODEL_PRESETS, ModelConfig
-        from reffree.training import Recipe, TrainConfig, default_loss
+        from reffree.neural.models import MODEL_PRESETS, ModelConfig
+        from reffree.neural.training import Recipe, TrainConfig, default_loss
 
         kinds = self.negatives or (() if self.preset else ("cross-pair",))
         negatives = negatives_config(kinds, self.preset, positives=("reference",), seed=self.seed)

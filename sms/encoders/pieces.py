@@ -24,7 +24,7 @@ from tokenizers import Encoding, Regex, Tokenizer, normalizers, pre_tokenizers
 from sms.encoders import CannotSplit
 from sms.ragged import Ragged, offsets_of
 from sms.text import SegmentedTexts, word_spans
-from sms.words import attempt
+from sms.text.words import attempt
 
 R = TypeVar("R")
 

@@ -30,7 +30,7 @@ from sms.explaining.records import (
     Unit,
 )
 from sms.metric import Batch
-from sms.movers import PROBLEMS, Mover, text_clouds
+from sms.metrics.movers import PROBLEMS, Mover, text_clouds
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
 from sms.transport import MAX_CELLS, mover_plan

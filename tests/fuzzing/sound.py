@@ -94,8 +94,8 @@ def sound_models(folder: Path) -> Path:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from reffree.building import build
-    from reffree.scorer_folder import save_scorer
+    from reffree.neural.building import build
+    from reffree.scorers.folder import save_scorer
     from tests.reffree.conftest import model_config
     from tests.reffree.tiny_bert import write_tiny_bert
     from tests.sms.encoders.library_modules import Transformer, pooling

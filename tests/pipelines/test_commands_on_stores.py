@@ -218,7 +218,7 @@ def test_command_does_the_same_everywhere(places, where, name, monkeypatch, caps
 def test_what_must_be_on_a_disk_is_refused_before_anything_begins(
     places, text, rule, capsys, monkeypatch
 ):
-    for begins in ("cluster.inputs._input_file", "reffree.scorer.load_scorer"):
+    for begins in ("cluster.inputs._input_file", "reffree.scorers.scorer.load_scorer"):
         monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
     assert run(words_of(text, places["s3"], "new")) == 2
     (line,) = capsys.readouterr().err.splitlines()

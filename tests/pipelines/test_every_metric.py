@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reffree.building import build
-from reffree.scorer import LearnedScorer, NeuralPairs, load_scorer
+from reffree.neural.building import build
+from reffree.scorers.scorer import LearnedScorer, NeuralPairs, load_scorer
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
-from sms.sentences import whole, without_marks
 from sms.text import composed
+from sms.text.sentences import whole, without_marks
 from tests.reffree.conftest import model_config
-from tests.reffree.pair.tiny_judges import write_classifier
+from tests.reffree.judges.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
 from tests.reinforce.tiny_models import write_tiny_model
 from tests.sms.scoring_cases import glove_file

@@ -14,14 +14,14 @@ import pytest
 
 from cluster import Job, list_inputs, plan_shards, run_local
 from pipelines.score import score_corpus
-from reffree import readers
-from reffree.building import build
-from reffree.models import ModelConfig
-from reffree.scorer import LinearPairs, load_scorer
-from reffree.scorer_folder import save_scorer
-from sms import words
+from reffree.neural import readers
+from reffree.neural.building import build
+from reffree.neural.models import ModelConfig
+from reffree.scorers.folder import save_scorer
+from reffree.scorers.scorer import LinearPairs, load_scorer
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from sms.text import words
 from tests.breaking import break_everywhere
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert

@@ -8,9 +8,9 @@ import pytest
 
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
-from reffree import likelihood
-from reffree.likelihood import LanguageModel
-from reffree.likelihood_settings import LikelihoodSettings
+from reffree.likelihood import model as likelihood
+from reffree.likelihood.model import LanguageModel
+from reffree.likelihood.settings import LikelihoodSettings
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from tests.rare import page_of, run

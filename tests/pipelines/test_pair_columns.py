@@ -10,10 +10,10 @@ import pytest
 
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
-from reffree.pair.judge import PairModel
+from reffree.judges.model import JudgeModel
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.rare import page_of
-from tests.reffree.pair.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
+from tests.reffree.judges.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_scores_are_those_of_the_model(nli, tmp_path):
     corpus, out, models = write_corpus(tmp_path), tmp_path / "out", models_of(nli, nli=settings)
     score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
     table = pl.read_parquet(out / "scores" / "*.parquet")
-    own = PairModel(str(nli), settings)
+    own = JudgeModel(str(nli), settings)
     expected = own.score([NEWS] * 3, SUMMARIES)
     assert table["pair@nli"].to_list() == pytest.approx(expected.scores.tolist(), abs=1e-6)
     assert table["cut@nli"].to_list() == expected.is_cut.astype(float).tolist()
@@ -69,7 +69,7 @@ def test_aspects_read_what_they_are_about(unieval):
     table, scorer = scored(rows, [f"pair@{aspect}" for aspect in aspects], models)
     for aspect in aspects:
         other = REFERENCE if aspect == "relevance" else NEWS
-        expected = PairModel(str(unieval), tables[aspect]).score([other] * 3, SUMMARIES).scores
+        expected = JudgeModel(str(unieval), tables[aspect]).score([other] * 3, SUMMARIES).scores
         assert table[f"pair@{aspect}"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
     loaded = {id(model._answerer) for model in (own.model for own in scorer.metrics)}
     assert len(loaded) == 1, "one model serves all aspects"
@@ -86,7 +86,7 @@ def test_a_text_that_cannot_be_split_has_a_status(nli, monkeypatch):
             raise ValueError("on purpose")
         return [text]
 
-    monkeypatch.setattr("reffree.pair.inputs.split_sentences", fail)
+    monkeypatch.setattr("reffree.judges.inputs.split_sentences", fail)
     rows = to_rows(["A BROKEN bridge.", SUMMARIES[0]], sources=[NEWS, NEWS])
     table = scorer.score(rows)
     assert [score is None for score in table["pair@nli"].to_pylist()] == [True, False]
@@ -98,7 +98,7 @@ def test_given_sentences_are_the_pieces(nli):
     models = models_of(nli, nli={"document": "sentences"})
     rows = to_rows([["The mayor."]], sources=[pieces], sentences="given")
     table, _ = scored(rows, ["pair@nli"], models, sentences="given")
-    each = PairModel(str(nli)).score(pieces, ["The mayor."] * 2).scores
+    each = JudgeModel(str(nli)).score(pieces, ["The mayor."] * 2).scores
     assert table["pair@nli"].to_pylist() == [pytest.approx(each.max(), abs=1e-6)]
 
 
@@ -106,7 +106,7 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     models = models_of(nli, nli={"preset": "summac-zs"})
     explainer = open_explainer(write_corpus(tmp_path), metric="pair@nli", models=models)
     ((system,),) = explainer.explain({"d": ["a"]}).values()
-    (expected,) = PairModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
+    (expected,) = JudgeModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
     assert system.explanation.evidence == expected
     page = page_of(explainer, "d")
     assert all(own.decided_by in page for own in expected)

@@ -7,7 +7,7 @@ import pytest
 
 from agreement.intervals import Interval
 from pipelines.cli.train import verdict
-from reffree.scorer import load_scorer
+from reffree.scorers.scorer import load_scorer
 from tests.pipelines.test_train_scorer import news, rated, settings_of, written
 from tests.rare import run, wrong
 

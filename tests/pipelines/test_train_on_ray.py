@@ -13,9 +13,9 @@ import torch
 
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_scorer
-from reffree.checkpoint import read_metrics
 from reffree.negatives import NegativesConfig
-from reffree.training import Recipe
+from reffree.neural.checkpoint import read_metrics
+from reffree.neural.training import Recipe
 from tests.pipelines.test_train_scorer import rows_of, weights_of
 from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert

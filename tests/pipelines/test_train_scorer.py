@@ -16,11 +16,11 @@ from pipelines import train as module
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
-from reffree.fitting import RECIPES
-from reffree.naming import PACKAGED
-from reffree.scorer import load_scorer
+from reffree.scorers.fitting import RECIPES
+from reffree.scorers.naming import PACKAGED
+from reffree.scorers.scorer import load_scorer
 from tests.rare import run, wrong
-from tests.reffree.pair.tiny_judges import write_classifier
+from tests.reffree.judges.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
 
 N = 40

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.negatives import SCHEMA
-from reffree.pairs import text_key
-from sms.words import split_words
+from reffree.training_pairs.rows import text_key
+from sms.text.words import split_words
 from tests.rare import run, wrong
 
 KINDS = "cross-pair,add,delete,replace,sentence-shuffle,truncate"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from reffree.buckets import BucketWriter
-from reffree.models import ModelConfig
-from reffree.pairs import Pair, as_table
-from reffree.training import TrainConfig
+from reffree.neural.models import ModelConfig
+from reffree.neural.training import TrainConfig
+from reffree.training_pairs.buckets import BucketWriter
+from reffree.training_pairs.rows import Pair, as_table
 
 
 def make_pairs(n, *, n_sentences=3):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reffree import edits
-from reffree.edits import FEWEST_BROKEN, CannotEdit, cut_text, join
-from reffree.hard_edits import exchange, fuse, negate, unimportant_sentences
-from sms.words import split_words
+from reffree.negatives import edits
+from reffree.negatives.edits import FEWEST_BROKEN, CannotEdit, cut_text, join
+from reffree.negatives.hard_edits import exchange, fuse, negate, unimportant_sentences
+from sms.text.words import split_words
 
 # No word of it occurs in the texts below, so an alignment cannot match a new word by chance.
 VOCABULARY = ("Xavier", "xylem", "xenon", "xyz", "xerox")

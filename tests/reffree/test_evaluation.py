@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reffree.evaluation import Judged, calibration_error, confounders, partial_pearson, pearson
+from reffree.scorers.evaluation import (
+    Judged,
+    calibration_error,
+    confounders,
+    partial_pearson,
+    pearson,
+)
 
 
 def judged(rows):

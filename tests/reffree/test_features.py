@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
-from reffree.matching import best_sentences, components, fit_shares, share_linked
+from reffree.features.matching import best_sentences, components, fit_shares, share_linked
 from sms.ragged import Ragged
 
 SOURCE = "Anna Bell opened the old bridge on Monday. It rained in the town. Carl Dunn sang songs."

@@ -8,9 +8,9 @@ import pytest
 import torch
 import transformers
 
-from reffree.likelihood import LanguageModel
-from reffree.likelihood_settings import LikelihoodSettings
-from reffree.pair.judge import PairModel
+from reffree.judges.model import JudgeModel
+from reffree.likelihood.model import LanguageModel
+from reffree.likelihood.settings import LikelihoodSettings
 from sms.encoders import EncoderRuntime
 from tests.reinforce.tiny_models import write_tiny_model
 
@@ -127,7 +127,7 @@ def test_metrics_of_one_folder_share_the_model_and_remember(folders):
     first = LanguageModel.load(folders("llama"))
     second = LanguageModel.load(folders("llama"), LikelihoodSettings(value="sum"))
     table = {"model": "generator", "template": "{document} {summary}", "positive": "cat"}
-    asked = PairModel(str(folders("llama")), table)
+    asked = JudgeModel(str(folders("llama")), table)
     assert first._pretrained is second._pretrained is asked._answerer.pretrained
     assert LanguageModel.load(folders("gpt2"))._pretrained is not first._pretrained
     assert_equal(scored(second), scored(first))

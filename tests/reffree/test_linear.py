@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reffree.aspects import (
+from reffree.features import WORD_FEATURES, FeatureConfig
+from reffree.features.aspects import (
     ALL_KINDS,
     COMPOSED_OF_HEAD,
     DIRECTIONS,
@@ -17,12 +18,11 @@ from reffree.aspects import (
     directions_of,
     rated_comparisons,
 )
-from reffree.examples import Example
-from reffree.features import WORD_FEATURES, FeatureConfig
-from reffree.fitting import LinearRecipe, fit_heads, fit_scorer, judge_heads, texts_of
-from reffree.linear import BOUND, PENALTIES, Comparisons, fit_linear, fit_weights
+from reffree.features.linear import BOUND, PENALTIES, Comparisons, fit_linear, fit_weights
 from reffree.negatives import KINDS, POSITIVES, NegativesConfig
-from reffree.scorer import LearnedScorer, load_scorer
+from reffree.scorers.fitting import LinearRecipe, fit_heads, fit_scorer, judge_heads, texts_of
+from reffree.scorers.scorer import LearnedScorer, load_scorer
+from reffree.training_pairs.examples import Example
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
 THREE = FeatureConfig(names=("length", "density", "order"))
@@ -212,12 +212,12 @@ def pairs():
         ]
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("reffree.fitting.KINDS_OF_HEAD", TABLE)
+        patched.setattr("reffree.scorers.fitting.KINDS_OF_HEAD", TABLE)
         return fit_scorer(made, config)[0], made
 
 
 def test_heads_learn_their_kinds(pairs, monkeypatch):
-    monkeypatch.setattr("reffree.fitting.KINDS_OF_HEAD", TABLE)
+    monkeypatch.setattr("reffree.scorers.fitting.KINDS_OF_HEAD", TABLE)
     scorer, made = pairs
     groups = [made[k : k + 3] for k in range(0, len(made), 3)]
     found = judge_heads(groups, scorer)

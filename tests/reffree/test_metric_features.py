@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 
-from reffree.examples import Example
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
-from reffree.fitting import LinearRecipe, fit_scorer
-from reffree.likelihood import LanguageModel
+from reffree.judges.model import JudgeModel
+from reffree.likelihood.model import LanguageModel
 from reffree.negatives import NegativesConfig
-from reffree.pair.judge import PairModel
-from reffree.scorer import load_scorer
+from reffree.scorers.fitting import LinearRecipe, fit_scorer
+from reffree.scorers.scorer import load_scorer
+from reffree.training_pairs.examples import Example
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-from tests.reffree.pair.tiny_judges import NEWS, SUMMARIES, write_classifier
+from tests.reffree.judges.tiny_judges import NEWS, SUMMARIES, write_classifier
 from tests.reinforce.tiny_models import write_tiny_model
 
 METRICS = ("likelihood@lm", "likelihood@low", "pair@nli")
@@ -58,7 +58,7 @@ def test_features_are_the_columns_of_a_run(models):
     read = PairFeatures(config).read([NEWS] * 3, SUMMARIES)
     found = dict(zip(config.names, read.values.T, strict=True))
     log_p = LanguageModel.load(models["lm"]["path"]).log_probabilities([NEWS] * 3, SUMMARIES).log_p
-    judged = PairModel(models["nli"]["path"], JUDGE).score([NEWS] * 3, SUMMARIES)
+    judged = JudgeModel(models["nli"]["path"], JUDGE).score([NEWS] * 3, SUMMARIES)
     for k in range(3):
         assert found["likelihood@lm"][k] == pytest.approx(log_p[k].mean(), abs=1e-6)
         assert found["likelihood@low"][k] == pytest.approx(np.quantile(log_p[k], 0.1), abs=1e-6)
@@ -112,7 +112,7 @@ def test_folder_gives_the_same_scores_wherever_its_models_are(scorer, models, tm
     moved = load_scorer(tmp_path / "mine", cache_folder=tmp_path / "cache", threads=1)
     np.testing.assert_array_equal(moved.score([NEWS] * 3, SUMMARIES).scores, expected.scores)
     assert moved.signature == loaded.signature
-    judge = PairModel(models["nli"]["path"], JUDGE).signature
+    judge = JudgeModel(models["nli"]["path"], JUDGE).signature
     assert f"|pair@nli|{judge}|" in loaded.signature
     assert "|value:low|" in loaded.signature
     assert any((tmp_path / "cache").iterdir())
@@ -138,7 +138,7 @@ def test_row_that_the_model_cannot_score_has_a_status(scorer, monkeypatch):
 
     name = f"reffree@{scorer}"
     run = SummaryScorer(ScoringConfig(metrics=(name,)), device="cpu")
-    monkeypatch.setattr("reffree.pair.inputs.split_sentences", fail)
+    monkeypatch.setattr("reffree.judges.inputs.split_sentences", fail)
     rows = to_rows([*SUMMARIES[:2], "A BROKEN bridge.", "!"], sources=[NEWS] * 4)
     table = run.score(rows)
     assert [score is None for score in table[name].to_pylist()] == [False, False, True, True]

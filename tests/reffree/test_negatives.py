@@ -7,11 +7,16 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from reffree import buckets
-from reffree.buckets import find_neighbours, nearest_others, neighbours_path, read_bucket
-from reffree.examples import Examples
 from reffree.negatives import KINDS, POSITIVE, NegativesConfig
-from reffree.pairs import Pair
+from reffree.training_pairs import buckets
+from reffree.training_pairs.buckets import (
+    find_neighbours,
+    nearest_others,
+    neighbours_path,
+    read_bucket,
+)
+from reffree.training_pairs.examples import Examples
+from reffree.training_pairs.rows import Pair
 from tests.reffree.conftest import make_pairs, write_buckets
 
 VOCABULARY = ("xylem", "xenon", "xerox")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reffree.hashing import hash64
-from reffree.pairs import (
+from reffree.training_pairs.rows import (
     NEAR_BANDS,
     NO_SPLIT,
     SIDES,
@@ -21,7 +21,7 @@ from reffree.pairs import (
     side_named,
     text_key,
 )
-from reffree.splits import Groups, TextRegister, hashed_sides
+from reffree.training_pairs.splits import Groups, TextRegister, hashed_sides
 from tests.reffree.conftest import make_pairs
 
 # document_id, sources, references, split, and why they give no pair

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from reffree.building import build
-from reffree.scorer import LearnedScorer, NeuralPairs, load_scorer
-from reffree.scorer_folder import save_scorer
+from reffree.neural.building import build
+from reffree.scorers.folder import save_scorer
+from reffree.scorers.scorer import LearnedScorer, NeuralPairs, load_scorer
 from sms.reward import Reward
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert

@@ -7,12 +7,12 @@ from itertools import islice
 import pytest
 import torch
 
-from reffree.building import build
-from reffree.checkpoint import CHECKPOINT_FILE, read_metrics
-from reffree.examples import PreparedPairs
-from reffree.loop import LossSum, run_training
 from reffree.negatives import NegativesConfig
-from reffree.training import Recipe, ScorerTask, learn
+from reffree.neural.building import build
+from reffree.neural.checkpoint import CHECKPOINT_FILE, read_metrics
+from reffree.neural.loop import LossSum, run_training
+from reffree.neural.training import Recipe, ScorerTask, learn
+from reffree.training_pairs.examples import PreparedPairs
 from tests.reffree.conftest import make_pairs, model_config, train_config, write_buckets
 from tests.reffree.tiny_bert import TinyData, make_groups, write_tiny_bert
 
@@ -81,7 +81,7 @@ def test_rate_falls_to_zero_or_stays_and_no_run_goes_on_with_other_vectors(
     expected = [CONFIG.learning_rate * share for share in shares]
     assert [line["learning_rate"] for line in lines] == pytest.approx(expected)
     monkeypatch.setattr(
-        "reffree.training.build",
+        "reffree.neural.training.build",
         lambda *given, **options: replace(build(*given, **options), encoder_content="other"),
     )
     with pytest.raises(ValueError, match="other data, options"):

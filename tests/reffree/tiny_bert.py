@@ -3,8 +3,8 @@
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from reffree.examples import Example
 from reffree.hashing import generator_of
+from reffree.training_pairs.examples import Example
 
 WORDS = [f"word{i}" for i in range(40)]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from reffree.checkpoint import CHECKPOINT_FILE
-from reffree.loop import Ranks
-from reffree.pairs import Pair
+from reffree.neural.checkpoint import CHECKPOINT_FILE
+from reffree.neural.loop import Ranks
+from reffree.training_pairs.rows import Pair
 from reinforce.documents import batches_of, read_documents
 from reinforce.learning import learn_stage
 from reinforce.stages import LikelihoodStage, MixedStage, RewardConfig, StageConfig

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from reffree.checkpoint import CHECKPOINT_FILE, read_checkpoint
-from reffree.scorer import load_scorer
+from reffree.neural.checkpoint import CHECKPOINT_FILE, read_checkpoint
+from reffree.scorers.scorer import load_scorer
 from sms.encoders import EncoderRuntime
 from sms.encoders.hugging_face import load_hf
 from sms.encoders.infersent import load_infersent

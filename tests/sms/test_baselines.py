@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
 from reffree.features import FeatureConfig, PairFeatures
-from sms.baselines import (
+from sms.metrics.baselines import (
     BASELINES,
     compression,
     coverage,
@@ -22,9 +22,9 @@ from sms.baselines import (
     novelty,
     repetition,
 )
-from sms.detokenize import detokenized
 from sms.ragged import Ragged
 from sms.scoring import score_texts
+from sms.text.detokenize import detokenized
 
 OF_PAIRS = [compression, coverage, density, novelty]
 

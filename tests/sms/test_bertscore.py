@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from sms.bertscore import BertScoreSettings, TokenAligner
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import minilm_folder
+from sms.metrics.bertscore import BertScoreSettings, TokenAligner
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 
 TEXTS = [
@@ -194,7 +194,7 @@ def test_texts_that_the_model_cannot_tell_apart_have_a_status(candidate, referen
 
 def test_neighbours_change_nothing(monkeypatch):
     together = scored()
-    monkeypatch.setattr("sms.bertscore.KEPT_TOKENS", 1)
+    monkeypatch.setattr("sms.metrics.bertscore.KEPT_TOKENS", 1)
     np.testing.assert_allclose(scored(), together, rtol=0, atol=ATOL)
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from scipy.spatial.distance import cdist
 
-from sms.cosine import cosine_similarities, text_vectors
 from sms.encoders import EncodedSentences
 from sms.encoders.static import StaticEncoder, WordTable
+from sms.metrics.cosine import cosine_similarities, text_vectors
 from sms.ragged import Ragged
 from sms.text import Segmenter
 

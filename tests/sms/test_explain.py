@@ -92,7 +92,7 @@ def test_moves_by_hand(explained):
 
 
 def test_row_with_a_reference_beyond_the_solver_has_no_plan(explained, monkeypatch):
-    for module in ("sms.movers", "sms.explaining.moving"):
+    for module in ("sms.metrics.movers", "sms.explaining.moving"):
         monkeypatch.setattr(f"{module}.MAX_CELLS", 8)
     found = explained("Cat dog.", ["Cat bird.", "Bird."])  # 3 points against 3, and against 2
     assert found.score is None

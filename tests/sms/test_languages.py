@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sms import sentences
-from sms.languages import LANGUAGES
 from sms.scoring import ScoringConfig, score_texts
-from sms.text import SegmentedTexts, Segmenter, TextRules, split_sentences, word_spans
+from sms.text import SegmentedTexts, Segmenter, TextRules, sentences, split_sentences, word_spans
+from sms.text.languages import LANGUAGES
 from tests.sms.cases import cases
 
 TEXTS = cases("languages")

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sms import text
-from sms.baselines import BASELINES
 from sms.encoders import base
+from sms.metrics.baselines import BASELINES
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.breaking import break_everywhere
 

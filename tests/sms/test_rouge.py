@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
+from sms.metrics.rouge import Overlap, numbered, rouge, rouge_of_words, rouge_w
 from sms.ragged import Ragged
-from sms.rouge import Overlap, numbered, rouge, rouge_of_words, rouge_w
 from sms.scoring import score_texts
 
 ATOL = 1e-12
@@ -133,7 +133,7 @@ def test_stemmer_is_for_english_and_in_the_signature(glove):
 
 def test_rouge_reads_no_sentences(monkeypatch):
     """What no metric reads is not looked for."""
-    monkeypatch.setattr("sms.languages.english_sentences", None)
+    monkeypatch.setattr("sms.text.languages.english_sentences", None)
     metrics = ("rouge1", "rouge2", "rougeL", "rougeW", "bleu", "chrf")
     (row,) = score_texts(["A cat sat. It left."], [["A cat."]], metrics=metrics).to_pylist()
     assert row["rouge1_r"] == 1.0

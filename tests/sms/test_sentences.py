@@ -7,10 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from sms import sentences
-from sms.languages import LANGUAGES
-from sms.sentences import SENTENCE_END, blocks, joined, library_pieces
-from sms.text import Segmenter, TextRules, split_sentences
+from sms.text import Segmenter, TextRules, sentences, split_sentences
+from sms.text.languages import LANGUAGES
+from sms.text.sentences import SENTENCE_END, blocks, joined, library_pieces
 from tests.sms.cases import cases
 
 BY_LANGUAGE = cases("sentences")["by_hand"]

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms import text, words
+from sms import text
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
+from sms.text import words
 from tests.sms.scoring_cases import EMBEDDED, GOOD, METRICS, REFERENCE
 
 # text, what its status says
@@ -101,7 +102,7 @@ def test_undefined_column_is_named():
 
 @pytest.mark.parametrize("how", ["best", "mean"])
 def test_reference_beyond_the_solver_is_not_left_out(how, glove, monkeypatch):
-    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    monkeypatch.setattr("sms.metrics.movers.MAX_CELLS", 20)
     options = {"metrics": ("wms", "cosine"), "encoders": glove, "multi_reference": how}
     row, good, repeated = score_texts(
         [GOOD, GOOD, "Cat " * 9], [[REFERENCE, "A dog."], ["", "A dog."], ["Dog " * 9]], **options
@@ -117,7 +118,7 @@ def test_reference_beyond_the_solver_is_not_left_out(how, glove, monkeypatch):
 @pytest.mark.parametrize("metrics", [("sms", "rougeL_f"), ("wms", "sms", "s+wms")])
 def test_sentences_of_a_pair_with_too_many_words_are_scored(metrics, glove, monkeypatch):
     expected = score_texts([GOOD], [REFERENCE], metrics=("sms",), encoders=glove)["sms"]
-    monkeypatch.setattr("sms.movers.MAX_CELLS", 20)
+    monkeypatch.setattr("sms.metrics.movers.MAX_CELLS", 20)
     (row,) = score_texts([GOOD], [REFERENCE], metrics=metrics, encoders=glove).to_pylist()
     assert row["sms"] == expected[0].as_py()
     assert row["status"] == ("reference:too_long" if "wms" in metrics else None)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from sms.encoders.bert import minilm_folder
-from sms.languages import LANGUAGES
 from sms.text import SegmentedTexts, Segmenter, TextRules, stop_words
-from sms.words import clark2019_words, split_words
+from sms.text.languages import LANGUAGES
+from sms.text.words import clark2019_words, split_words
 from tests.sms.cases import cases
 
 CASES = cases("texts")

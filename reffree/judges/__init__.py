@@ -1,0 +1,1 @@
+"""Pretrained classifiers and yes/no generators that are asked about pairs: `pair@MODEL`."""

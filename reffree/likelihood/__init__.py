@@ -1,0 +1,1 @@
+"""How likely a pretrained model finds a text: `likelihood@MODEL`."""

@@ -1,0 +1,1 @@
+"""Neural scorers: models, what they read, and their training."""

@@ -1,0 +1,1 @@
+"""Trained scorers: how they are kept, used (`reffree@DIR`) and evaluated."""

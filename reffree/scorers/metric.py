@@ -1,0 +1,174 @@
+"""Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
+
+`reffree@DIR.HEAD` is one head of a scorer that has several, `reffree@news` the scorer that comes
+with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1 where some text was too long
+for the model and only its lead was read, 0 elsewhere. Importing it loads no model library.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reffree.scorers.naming import find_scorer, split_head
+from reffree.whole_texts import ByRow, ReadPairs, WholeTextMetric
+from sms.encoders import EncoderRuntime
+from sms.metric import Batch, MetricName, NumberedTexts, ScorePart, Setting
+from sms.metrics import METRICS
+from sms.signature import TEXT_FORM, cut_part
+from sms.urls import is_url
+
+if TYPE_CHECKING:
+    from reffree.scorers.scorer import LearnedScorer, LinearPairs, RowScores
+
+NAME = "reffree"
+PREFIX = f"{NAME}@"
+SOURCE = "source"  # all that they compare with, so `:source` after a name changes nothing
+
+
+@dataclass
+class LearnedModel:
+    """A learned scorer, and how many texts it read in part."""
+
+    scorer: LearnedScorer
+    n_cut: int = 0
+
+    @property
+    def content_hash(self) -> str:
+        """Hashes of all its weights; a scorer of features has that of its own in its signature."""
+        hashes = self.scorer.settings["hashes"].values() or [self.scorer.signature]
+        return "+".join([*hashes, self.scorer.encoder_content])
+
+    def state(self) -> dict[str, int]:
+        """Return how many candidates were read in part, or had a source that was."""
+        return {"cut": self.n_cut}
+
+    def score(self, texts: NumberedTexts, name: str) -> RowScores:
+        """Score rows, a column for each head."""
+        scored = self.scorer.score_rows(texts, name)
+        self.n_cut += int(np.nansum(scored.is_cut))
+        return scored
+
+
+class LearnedMetric(WholeTextMetric):
+    """The scores of learned scorers, each in its folder."""
+
+    @property
+    def directions(self) -> Collection[str]:
+        """They read the source, whether that is said or not."""
+        return (SOURCE,)
+
+    @property
+    def head(self) -> str | None:
+        """The head that is asked for."""
+        return split_head(self.asked.at or "")[1]
+
+    def model_of(
+        self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[str | None, Any]:
+        """Take what stands after `reffree@` for a folder or URL; it has no settings."""
+        if not asked.at:
+            raise ValueError(
+                f"metric {asked.written!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from "
+                "`assay train`"
+            )
+        folder, _ = split_head(asked.at)
+        return folder if is_url(folder) else os.path.abspath(find_scorer(folder)), None
+
+    def find_bounds(self) -> tuple[float, float] | None:
+        """Read the kind of scorer in its folder; unknown for one in a store."""
+        from reffree.scorers.folder import is_linear, read_settings
+        from reffree.scorers.scorer import LinearPairs, NeuralPairs
+
+        if self.path is None or is_url(self.path):
+            return None
+        settings = read_settings(Path(self.path))
+        return LinearPairs.bounds if is_linear(settings) else NeuralPairs.bounds
+
+    def open(self, runtime: EncoderRuntime) -> LearnedModel:
+        """Load the scorer in a folder."""
+        from reffree.scorers.scorer import (
+            load_scorer,  # brings torch, which other metrics may not need
+        )
+        from sms.encoders.devices import Machine
+
+        machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
+        return LearnedModel(
+            load_scorer(
+                Path(str(self.path)),
+                device=machine.device.type,
+                cache_folder=runtime.cache_folder,
+                threads=runtime.threads,
+            )
+        )
+
+    def with_model(self, model: Any) -> LearnedMetric:  # noqa: ANN401  (a `LearnedModel`)
+        """Refuse a head that the scorer does not have."""
+        if self.head is not None:
+            model.scorer.column_of(self.head)
+        return super().with_model(model)
+
+    def signatures(self, setting: Setting) -> dict[str, str]:
+        """Return the scorer's signature, set by its training, and how much of a source is read."""
+        signature = f"{self.model.scorer.signature}|{TEXT_FORM}"
+        if setting.source_tokens is not None:
+            signature = f"{signature}|{cut_part(setting.source_tokens)}"
+        (cut,) = self.companion_columns
+        return {self.written: signature, cut: f"cut|{signature}"}
+
+    def of_rows(self, batch: Batch) -> ByRow:
+        """Score a batch; all heads are computed once."""
+        model: LearnedModel = self.model
+        folder, head = split_head(self.asked.at or "")
+        scored = batch.once(
+            (LearnedMetric, self.path),
+            lambda: model.score(batch, folder),
+        )
+        (cut,) = self.companion_columns
+        columns = {self.written: model.scorer.chosen(scored.scores, head), cut: scored.is_cut}
+        return ByRow(columns, scored.reasons)
+
+    def details(self, batch: Batch, column: str) -> dict[str, list[tuple[ScorePart, ...]]]:
+        """Say of every row that has a score what each feature adds to it."""
+        if (linear := self.model.scorer.linear) is None:
+            return {}
+        pairs = ReadPairs.among(batch, SOURCE)
+        by_row: list[tuple[ScorePart, ...]] = [()] * pairs.n_rows
+        for row, (candidate, sources) in pairs.by_row().items():
+            by_row[row] = _parts_of(linear, sources, candidate, self.head)
+        return {"parts": by_row}
+
+
+METRICS[NAME] = LearnedMetric(
+    name=NAME,
+    spec=f"{PREFIX}DIR",
+    summary="a scorer from `assay train`, or `news`; `.HEAD` for one of its heads",
+    higher_is="better",
+    needs=("source",),
+    companions={"cut": "more rows of which only the lead was read"},
+)
+
+
+def _parts_of(
+    linear: LinearPairs, sources: Sequence[str], candidate: str, head: str | None
+) -> tuple[ScorePart, ...]:
+    """Say what each feature adds to a score, the largest first."""
+    of_sources = [linear.contributions(source, candidate, head) for source in sources]
+    parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
+    # against several sources another sentence may be the worst each time
+    least: dict[str, str] = {}
+    if len(sources) == 1:
+        least = linear.features.least_sentences(sources[0], candidate)
+    return (
+        *(
+            ScorePart(name, linear.features.meanings[name], part, least.get(name))
+            for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
+            if part
+        ),
+        ScorePart("constant", "makes the mean over the training data 0", linear.constant(head)),
+    )

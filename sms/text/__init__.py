@@ -1,0 +1,389 @@
+"""From texts to sentences and words, by the batch and without repeating work.
+
+A batch of distinct texts becomes distinct sentences, sentences become
+whitespace-separated chunks, and only chunks never seen before are looked at by Python: their
+words are kept in a table. Everything else is index arithmetic on packed arrays.
+
+Not here: what a sentence and a word is (`languages`, `words`), embeddings, and n-grams
+(`overlap`). ROUGE in English reads texts as they are written (`rouge`).
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import regex
+
+from sms.naming import check_choice
+from sms.ragged import Ragged, offsets_of, owners_of
+from sms.text.languages import LANGUAGES
+from sms.text.sentences import SENTENCE_END, SENTENCES, without_marks
+from sms.text.words import INVISIBLE, Splitter, attempt, clark2019_words
+
+MAX_CHUNKS = 200_000
+"""A table of chunks is replaced by an empty one once it holds more, so that memory is bounded."""
+
+_BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
+_QUOTE = regex.compile("``|''|\"")  # Treebank tokens write the last as one of the others
+_HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRules:
+    """How text is cut up and which words count."""
+
+    language: str = "en"
+    """Chooses the sentence rules and the stop list."""
+    words: str = "default"
+    """`default`, or `clark2019`: lower-cased, alphabetic Treebank tokens only."""
+    sentences: str = "split"
+    """`split`, or `given`: `SENTENCE_END` stands between the sentences of a text."""
+
+    def __post_init__(self) -> None:
+        check_choice("language", self.language, LANGUAGES)
+        check_choice("words", self.words, ("default", "clark2019"))
+        check_choice("sentences", self.sentences, SENTENCES)
+        if self.words == "clark2019" and self.language != "en":
+            raise ValueError(
+                f"`words` clark2019 is for English, got language {self.language!r}; use default"
+            )
+        LANGUAGES[self.language].check_installed()
+
+    @property
+    def has_piece_words(self) -> bool:
+        """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
+        return self.words == "default" and LANGUAGES[self.language].has_piece_words
+
+    @property
+    def signature(self) -> str:
+        """The part of a metric's signature that names these rules."""
+        language = LANGUAGES[self.language]
+        is_published = self.words == "clark2019"
+        tokens = "treebank+alpha" if is_published else language.tokens
+        stop = language.stop_list if is_published else language.stop_signature
+        return f"{language.cut_signature(tokens, is_split=self.is_split)}|stop:{stop}"
+
+    @property
+    def is_split(self) -> bool:
+        """Whether sentences are looked for; otherwise they are given."""
+        return self.sentences == "split"
+
+    def splitter(self) -> Splitter:
+        """Return what cuts a chunk into words."""
+        if self.words == "clark2019":
+            return clark2019_words
+        return LANGUAGES[self.language].words()
+
+    def counts(self, word: str) -> bool:
+        """Tell whether a word counts: it has a letter or digit and is no stop word."""
+        has_content = word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)
+        if not has_content or _BRACKET.fullmatch(word):
+            return False
+        return word.lower().replace("’", "'") not in stop_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedTexts:
+    """Distinct texts of a batch as sentences and words."""
+
+    sentences: list[str]
+    """Distinct sentences, trimmed and sorted."""
+    text_sentences: Ragged
+    """Sentences of every text, in order."""
+    sentence_words: Ragged
+    """Words of every sentence, numbers in `vocabulary`."""
+    vocabulary: Vocabulary
+    """The words behind the numbers; the next batch may add words to it."""
+    is_kept: np.ndarray
+    """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
+    lower: np.ndarray
+    """Number of each word's lower-cased form, -1 for punctuation."""
+    cannot_be_split: np.ndarray
+    """Texts that a splitter failed on, here without any sentence; bool, (n_texts,)."""
+
+    @property
+    def text_words(self) -> Ragged:
+        """Words of every text, in order."""
+        return self.text_sentences.expand(self.sentence_words)
+
+    @property
+    def lower_words(self) -> Ragged:
+        """Lower-cased forms of every sentence's words, punctuation left out, as in `lower`."""
+        forms = self.lower[self.sentence_words.values]
+        return Ragged.from_lengths(forms[forms >= 0], self.sentence_words.sums(forms >= 0))
+
+    @property
+    def has_piece_words(self) -> bool:
+        """Whether each word is a union of pieces; if not, a BERT encoder cuts whole sentences."""
+        return self.vocabulary.rules.has_piece_words
+
+    def restrict(self, needed: np.ndarray) -> SegmentedTexts:
+        """Keep the sentences of the texts that are needed; the other texts become empty."""
+        if needed.all():
+            return self
+        lengths = np.where(needed, self.text_sentences.lengths, 0)
+        owner = np.repeat(needed, self.text_sentences.lengths)
+        sentences, numbers = np.unique(self.text_sentences.values[owner], return_inverse=True)
+        return replace(
+            self,
+            sentences=[self.sentences[k] for k in sentences.tolist()],
+            text_sentences=Ragged.from_lengths(numbers, lengths),
+            sentence_words=self.sentence_words.take(sentences),
+        )
+
+    def whole(self) -> SegmentedTexts:
+        """Make one sentence of every text that has any, its sentences joined by spaces."""
+        filled = np.flatnonzero(self.text_sentences.lengths)
+        numbers: dict[str, int] = {}  # texts may differ in the space between sentences alone
+        joined = np.empty(filled.size, dtype=np.int64)
+        for place, text in enumerate(filled.tolist()):
+            whole = " ".join(self.sentences[k] for k in self.text_sentences[text].tolist())
+            joined[place] = numbers.setdefault(whole, len(numbers))
+        _, first = np.unique(joined, return_index=True)
+        return replace(
+            self,
+            sentences=list(numbers),
+            text_sentences=Ragged.from_lengths(joined, np.minimum(self.text_sentences.lengths, 1)),
+            sentence_words=self.text_words.take(filled[first]),
+        )
+
+    def texts_with(self, sentences: np.ndarray) -> np.ndarray:
+        """Tell which texts have one of some sentences, given by number; bool, (n_texts,)."""
+        return self.text_sentences.sums(np.isin(self.text_sentences.values, sentences)) > 0
+
+
+def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
+    """Find where the words of a sentence stand in its text: first character, one past the last.
+
+    For encoders that cut the sentence in their own way. int64, shape (n_words, 2); spans do not
+    overlap, may have invisible characters inside, and one is empty only if its word does not stand
+    in the text as it is, as the quotation marks of `clark2019`.
+    """
+    rules = texts.vocabulary.rules
+    visible, places = _visible(texts.sentences[sentence], rules)
+    spans = []
+    at = 0
+    for number in texts.sentence_words[sentence].tolist():
+        word = mark = texts.vocabulary.words[number]
+        if rules.words == "clark2019" and _QUOTE.fullmatch(word):
+            # the next one of the text, or a later one would be taken for it
+            quote = _QUOTE.search(visible, at)
+            mark = quote[0] if quote else word
+        start = visible.find(mark, at)
+        if start < 0:
+            spans.append((places[at], places[at]))
+            continue
+        at = start + len(mark)
+        end = places[at - 1] + 1 if mark == word else places[start]
+        spans.append((places[start], end))
+    return np.array(spans, dtype=np.int64).reshape(-1, 2)
+
+
+def _visible(sentence: str, rules: TextRules) -> tuple[str, Sequence[int]]:
+    """Return a sentence as its words are written, and each character's place in the sentence."""
+    if rules.words == "clark2019":
+        lower = sentence.lower()
+        if len(lower) == len(sentence):
+            return lower, range(len(sentence) + 1)
+        places = [k for k, character in enumerate(sentence) for _ in character.lower()]
+        return lower, [*places, len(sentence)]
+    if sentence.isprintable():
+        return sentence, range(len(sentence) + 1)
+    places = [k for k, character in enumerate(sentence) if not INVISIBLE.match(character)]
+    return "".join(sentence[k] for k in places), [*places, len(sentence)]
+
+
+class ChunkTable:
+    """Tokens of whitespace-separated chunks, each chunk tokenised once.
+
+    The table outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
+    Ctrl-C) must not leave half a change: nothing refers to what is added until the last step makes
+    the chunks known. `tokenise` returns the tokens of a chunk, or None if it cannot.
+    """
+
+    def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
+        self._tokenise = tokenise
+        self.tokens: list[str] = []
+        """Tokens by number."""
+        self._token_numbers: dict[str, int] = {}
+        self._chunk_rows: dict[str, int] = {}
+        # row 0 is that of a chunk without tokens
+        self._rows = Ragged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next batch should begin with another table."""
+        return len(self._chunk_rows) > MAX_CHUNKS
+
+    def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
+        """Return the numbers of every chunk's tokens, and which chunks cannot be cut."""
+        rows = [*map(self._chunk_rows.get, chunks)]
+        unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
+        if unknown:
+            self._add(dict.fromkeys(unknown))
+            rows = [*map(self._chunk_rows.get, chunks, repeat(0))]
+        known = np.array(rows, dtype=np.int64)
+        return self._rows.take(known), known == 0
+
+    def _add(self, chunks: Iterable[str]) -> None:
+        """Add new chunks and their tokens; every line leaves what is known as it was."""
+        fresh: list[str] = []
+        tokens: list[str] = []
+        lengths: list[int] = []
+        for chunk in chunks:
+            own = self._tokenise(chunk)
+            if own is not None:
+                fresh.append(chunk)
+                tokens.extend(own)
+                lengths.append(len(own))
+        known = self._token_numbers
+        new = [token for token in dict.fromkeys(tokens) if token not in known]
+        numbers = range(len(self.tokens), len(self.tokens) + len(new))
+        self.tokens.extend(new)
+        known.update(zip(new, numbers, strict=True))
+        rows = range(len(self._rows), len(self._rows) + len(fresh))
+        added = np.array([*map(known.__getitem__, tokens)], dtype=np.int64)
+        self._rows = self._rows.and_rows(Ragged.from_lengths(added, np.array(lengths, np.int64)))
+        self._chunk_rows.update(zip(fresh, rows, strict=True))
+
+
+class Vocabulary(ChunkTable):
+    """Words seen so far and what is known of each, computed once per word."""
+
+    def __init__(self, tokenise: Callable[[str], Sequence[str] | None], rules: TextRules) -> None:
+        super().__init__(tokenise)
+        self.rules = rules
+        self.columns: dict[str, np.ndarray] = {}
+        self._forms: dict[str, int] = {}
+
+    @property
+    def words(self) -> list[str]:
+        """The words, by number."""
+        return self.tokens
+
+    @property
+    def is_kept(self) -> np.ndarray:
+        """Whether each word counts: neither punctuation nor a stop word; bool, (n_words,)."""
+        return self.column(
+            "kept", lambda words: np.array([self.rules.counts(word) for word in words], dtype=bool)
+        )
+
+    @property
+    def lower(self) -> np.ndarray:
+        """Number of each word's lower-cased form (apostrophes straight), -1 for punctuation."""
+        forms = self._forms
+
+        def number_of(word: str) -> int:
+            form = word.lower().replace("’", "'")
+            return forms.setdefault(form, len(forms)) if _HAS_CONTENT.search(form) else -1
+
+        return self.column("lower", lambda words: np.array([*map(number_of, words)], np.int64))
+
+    def column(self, name: str, compute: Callable[[list[str]], np.ndarray]) -> np.ndarray:
+        """Return a property of every word, calling `compute` for new words only."""
+        known = self.columns.get(name)
+        n_known = 0 if known is None else len(known)
+        if known is None or n_known < len(self.words):
+            fresh = compute(self.words[n_known:])
+            known = fresh if known is None else np.concatenate([known, fresh])
+            self.columns[name] = known
+        return known
+
+
+class Segmenter:
+    """Cuts batches of texts into sentences and words, remembering words across batches."""
+
+    def __init__(self, rules: TextRules | None = None) -> None:
+        self.rules = rules or TextRules()
+        self._split = functools.partial(attempt, self.rules.splitter())
+        self.vocabulary = Vocabulary(self._split, self.rules)
+
+    def segment(self, texts: pa.StringArray) -> SegmentedTexts:
+        """Cut distinct texts; one that is null or cannot be split has no sentences."""
+        if self.vocabulary.is_full:  # a whole one: words and what is known of them
+            self.vocabulary = Vocabulary(self._split, self.rules)
+        return self.segment_more(texts)
+
+    def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
+        """Cut further texts; words have the numbers that they had in those before."""
+        is_text = texts.is_valid().to_numpy(zero_copy_only=False)
+        tried = [attempt(self._sentences, text) for text in texts.drop_null().to_pylist()]
+        cannot_be_split, lengths = (
+            np.zeros(is_text.size, dtype=bool),
+            np.zeros(is_text.size, np.int64),
+        )
+        cannot_be_split[is_text] = [own is None for own in tried]
+        pieces = [own or [] for own in tried]
+        lengths[is_text] = [len(piece) for piece in pieces]
+        flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
+        trimmed = pc.utf8_trim_whitespace(flat)
+        filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
+        owner = owners_of(lengths)[filled]
+        encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
+        # numbered in their own order, so that no sum follows the other texts of the batch
+        order = pc.array_sort_indices(encoded.dictionary)
+        distinct_sentences = encoded.dictionary.take(order)
+        text_sentences = Ragged(
+            np.argsort(order.to_numpy())[encoded.indices.to_numpy()],
+            offsets_of(np.bincount(owner, minlength=lengths.size)),
+        )
+        words = pc.utf8_split_whitespace(distinct_sentences)
+        distinct = words.flatten().dictionary_encode()
+        chunks = distinct.dictionary.to_pylist()
+        sentence_chunks = Ragged(
+            distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
+        )
+        words_of_chunk, is_unsplit = self.vocabulary.tokens_of(chunks)
+        if is_unsplit.any():
+            is_unsplit = sentence_chunks.sums(is_unsplit[sentence_chunks.values]) > 0
+            cannot_be_split |= text_sentences.sums(is_unsplit[text_sentences.values]) > 0
+        segmented = SegmentedTexts(
+            distinct_sentences.to_pylist(),
+            text_sentences,
+            sentence_chunks.expand(words_of_chunk),
+            self.vocabulary,
+            self.vocabulary.is_kept,
+            self.vocabulary.lower,
+            cannot_be_split,
+        )
+        return segmented.restrict(~cannot_be_split)
+
+    def _sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text, which may have white space around them."""
+        if self.rules.is_split:
+            pieces = split_sentences(text, self.rules.language)
+        else:
+            pieces = text.split(SENTENCE_END)
+        return [*map(without_marks, pieces)]
+
+
+def composed(text: str) -> str:
+    """Write a text in Unicode's composed form, NFC, so that é is one letter however it was written.
+
+    Every metric reads texts in this form; most come in it.
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def folded(word: str) -> str:
+    """Return a word without differences of case and of width, as in full-width letters."""
+    return unicodedata.normalize("NFKC", word).casefold()
+
+
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    """Split a text into sentences with the white space around each; together they are the text."""
+    return LANGUAGES[language].sentences(text) if text else []
+
+
+@functools.cache
+def stop_words(rules: TextRules) -> frozenset[str]:
+    """Return the stop words of a language; `clark2019` has them as they were published."""
+    language = LANGUAGES[rules.language]
+    return language.published_stop_words() if rules.words == "clark2019" else language.stop_words()

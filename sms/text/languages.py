@@ -1,0 +1,159 @@
+"""The languages: where their sentences end, what their words are, and which words count.
+
+What differs between them is in `data/languages.toml`. Sentences are found by `sentences` and
+`english`, words by `words`; stop lists are in `data`, whose README names their sources.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata, util
+
+import regex
+
+from sms.data_files import data_tables, data_text
+from sms.text.english import ENGLISH, english_sentences
+from sms.text.sentences import (
+    LINES,
+    blocks,
+    cut,
+    has_breaks,
+    has_case,
+    library_pieces,
+    without_layout,
+)
+from sms.text.words import SPLITTERS, Splitter
+
+_CUT = "\N{NULL}"
+_SEEN = 16  # characters before and after a cut
+JOINS = "joins2"
+"""What signatures call the rules that join what `sentencex` cuts too often."""
+
+# Inside a name or an abbreviation, where nothing is between a letter's full stop and what follows:
+# `J.-P.`, `D.ª`, the letters of the Arabic for BC; and before a small letter, `J.-C. à Rome`.
+_INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
+# After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
+_INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
+_FIRST_WORD = regex.compile(r"\w+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language:
+    """How texts of one language are cut and which of its words are stop words."""
+
+    code: str
+    stop_list: str
+    added_stop_words: str = ""
+    added_name: str = ""
+    proclitic: str = ""
+    splitter: str = "plain"
+    """Name in `words.SPLITTERS`."""
+    tokens: str = "v1"
+    """What the signature calls the rules of `splitter`."""
+    packages: tuple[str, ...] = ()
+    """Distributions that `splitter` needs; installed with the extra named like the language."""
+    has_piece_words: bool = True
+    """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
+    has_spaces: bool = True
+    """Whether there are spaces between words."""
+    goes_on: str = ""
+    may_go_on: str = ""
+    starters: str = ""
+
+    def check_installed(self) -> None:
+        """Raise `ValueError`, naming the extra, where a package that it needs is missing."""
+        modules = [name.replace("-", "_").lower() for name in self.packages]
+        if any(util.find_spec(module) is None for module in modules):
+            raise ValueError(
+                f"language `{self.code}` needs {' and '.join(self.packages)} to find words; "
+                f"pip install 'assay[{self.code}]'"
+            )
+
+    def words(self) -> Splitter:
+        """Return what cuts a chunk into words; loads a library where one is needed."""
+        return SPLITTERS[self.splitter]()
+
+    def cut_signature(self, tokens: str, *, is_split: bool) -> str:
+        """Say what cuts sentences, unless they are given, and words, with versions."""
+        used = "".join(f"+{name}-{metadata.version(name)}" for name in self.packages)
+        own = ENGLISH if self.code == "en" else JOINS if self._seams else ""
+        library = f"sentencex-{metadata.version('sentencex')}"
+        split = "+".join(filter(None, (LINES, own, library))) if is_split else "given"
+        return f"lang:{self.code}|split:{split}|tok:{tokens}{used}"
+
+    @property
+    def stop_signature(self) -> str:
+        """Name of the stop list, with what is added to it."""
+        return f"{self.stop_list}{f'+{self.added_name}' if self.added_name else ''}"
+
+    def sentences(self, text: str) -> list[str]:
+        """Cut a text into sentences; together they are the text."""
+        is_cased = has_case(text)
+        if not has_breaks(text):
+            return self._of_paragraph(text, is_cased)
+        sentences: list[str] = []
+        for block in blocks(text, has_spaces=self.has_spaces):
+            sentences += cut(block, self._of_paragraph(without_layout(block), is_cased))
+        return sentences
+
+    def _of_paragraph(self, text: str, is_cased: bool) -> list[str]:
+        """Cut as `sentencex` does, joined again where it cuts too often; English by own rules."""
+        if self.code == "en":
+            return english_sentences(text, is_cased=is_cased)
+        pieces = library_pieces(self.code, text)
+        if not self._seams:
+            return pieces
+        joined = pieces[:1]
+        for piece in pieces[1:]:
+            if self._goes_on(joined[-1], piece):
+                joined[-1] += piece
+            else:
+                joined.append(piece)
+        return joined
+
+    @cached_property
+    def _seams(self) -> tuple[regex.Pattern[str], regex.Pattern[str]] | None:
+        """What surely joins two pieces, and what does unless a sentence begins with the second."""
+        inside, initial = (_INSIDE, _INITIAL) if self.has_spaces else ("", "")
+        surely = "|".join(filter(None, (self.goes_on, inside)))
+        maybe = "|".join(filter(None, (self.may_go_on, initial)))
+        return (regex.compile(surely), regex.compile(maybe or "(?!)")) if surely else None
+
+    @cached_property
+    def _begin_sentences(self) -> frozenset[str]:
+        return self.stop_words() | {*self.starters.split()}
+
+    def _goes_on(self, piece: str, following: str) -> bool:
+        """Tell whether two pieces are one sentence."""
+        if self._seams is None:
+            return False
+        surely, maybe = self._seams
+        seam = piece[-_SEEN:] + _CUT + following[:_SEEN]
+        if surely.search(seam):
+            return True
+        if not maybe.search(seam):
+            return False
+        word = _FIRST_WORD.match(following)
+        return word is None or word[0].lower() not in self._begin_sentences
+
+    def published_stop_words(self) -> frozenset[str]:
+        """Return the stop list as it was published."""
+        return frozenset(data_text(f"stop_words_{self.code}.txt").split())
+
+    def stop_words(self) -> frozenset[str]:
+        """Return the stop list with what is added to it, in the form in which texts are read."""
+        words = {unicodedata.normalize("NFC", word) for word in self.published_stop_words()}
+        words |= {*self.added_stop_words.split()}
+        if self.proclitic:
+            words |= {self.proclitic + word for word in words if len(word) > 1}
+        return frozenset(words)
+
+    def sample(self) -> str:
+        """Return a text of words that an encoder for the language must know."""
+        return data_text(f"sample_{self.code}.txt")
+
+
+LANGUAGES = {code: Language(code=code, **table) for code, table in data_tables("languages").items()}
+"""Every language by code."""
