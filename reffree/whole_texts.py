@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,11 +156,16 @@ class WholeTextMetric(Metric):
     def of_rows(self, batch: Batch) -> ByRow:
         """Score a batch."""
         pairs = ReadPairs.among(batch, self.against or "")
-        judged = self.judge(batch, pairs)
+        judged = Judged({column: np.empty(0) for column in self.columns})
+        if pairs.rows.size:
+            judged = self._checked(self.judge(batch, pairs), pairs)
         model = self.written.partition("@")[2]
         reasons = list(why_not_read(batch, pairs.side))
         failed = by_reason(judged.reasons, pairs.rows.size)
         reasons += [Reason(*said, pairs.any(flags), model) for said, flags in failed.items()]
+        is_told = np.any([np.zeros(pairs.rows.size, dtype=bool), *failed.values()], axis=0)
+        for column, scores in judged.scores.items():
+            reasons.append(Reason(column, "undefined", pairs.any(np.isnan(scores) & ~is_told)))
         reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
         columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}
         for cut in self.companion_columns:
@@ -168,6 +173,38 @@ class WholeTextMetric(Metric):
             is_cut = pairs.any(np.any([nothing, *judged.is_cut.values()], axis=0))
             columns[cut] = np.where(pairs.has_pair, is_cut, np.nan)
         return ByRow(columns, reasons)
+
+    def _checked(self, judged: Judged, pairs: ReadPairs) -> Judged:
+        """Hold a judge to its word; a score that is no finite number is none."""
+        n, sides = pairs.rows.size, {"candidate", pairs.side}
+
+        def of_pairs(what: str, values: Any, dtype: type) -> np.ndarray:  # noqa: ANN401
+            array: np.ndarray = np.asarray(values, dtype=dtype)
+            if array.shape != (n,):
+                raise RuntimeError(
+                    f"the judge of metric {self.written!r} must return {what} for each of {n} "
+                    f"pairs, got an array of shape {array.shape}"
+                )
+            return array
+
+        if {*judged.scores} != {*self.columns}:
+            raise RuntimeError(
+                f"the judge of metric {self.written!r} must return scores of "
+                f"{', '.join(self.columns)}, got {', '.join(judged.scores) or 'none'}"
+            )
+        named = {*judged.is_cut, *(side for _, side, _ in judged.reasons)}
+        if not named <= sides:
+            raise RuntimeError(
+                f"the judge of metric {self.written!r} must name sides out of "
+                f"{', '.join(sorted(sides))}, got {', '.join(sorted(named - sides))}"
+            )
+        scores = {name: of_pairs("scores", own, float) for name, own in judged.scores.items()}
+        cut = {side: of_pairs("what was cut", own, bool) for side, own in judged.is_cut.items()}
+        return Judged(
+            {name: np.where(np.isfinite(own), own, np.nan) for name, own in scores.items()},
+            cut,
+            judged.reasons,
+        )
 
     def prepare(self, batch: Batch) -> None:
         """Run the model."""

@@ -34,6 +34,7 @@ AGAINST = ("reference", "source")
 """What a candidate is compared with."""
 EITHER = "reference|source"
 """The need of a metric that compares with one or the other, as `:AGAINST` says."""
+_NEEDS = ("reference", "source", EITHER, "words", "sentences")
 ALL = "all"
 """In an encoder's place: all encoders of the run."""
 
@@ -117,7 +118,8 @@ def split_name(written: str, choices: Collection[str]) -> MetricName:
     before, colon, against = rest.rpartition(":")
     if colon and against in choices and (at or not before):
         return MetricName(written, base, before if at else None, against)
-    if not colon or (at and ("/" in against or os.path.exists(user_path(rest)))):
+    is_port = against.isdigit() and "//" in before
+    if not colon or (at and ("/" in against or is_port or os.path.exists(user_path(rest)))):
         return MetricName(written, base, rest if at else None)
     if not choices:
         raise ValueError(f"metric {written!r} takes no `:{against}`; leave it out")
@@ -345,6 +347,10 @@ class Metric:
     """What may be said of a model of its own, which then stands after `@`, in `[models.ALIAS]`."""
 
     def __post_init__(self) -> None:
+        if wrong := {*self.needs} - {*_NEEDS}:
+            raise ValueError(
+                f"`needs` of metric {self.name} must be of {', '.join(_NEEDS)}, got {min(wrong)!r}"
+            )
         if not self.columns:
             object.__setattr__(self, "columns", (self.name,))
 

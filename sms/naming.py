@@ -58,6 +58,22 @@ def user_path(path: AnyPath) -> str:
     return path if is_url(path) else os.path.expanduser(path)
 
 
+def load_entry_points(group: str) -> None:
+    """Import what installed packages add; `ValueError` with the package if that fails."""
+    from importlib import metadata
+
+    for point in metadata.entry_points(group=group):
+        try:
+            point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist else "?"
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"package {package} names `{point.value}` as one of `{group}`, which cannot be "
+                f"imported ({type(error).__name__}: {reason}); mend or uninstall it"
+            ) from error
+
+
 def several(given: OneOrMore) -> list[str]:
     """List what is given, one or several paths or names, as texts."""
     each = [given] if isinstance(given, str | os.PathLike) else given

@@ -235,7 +235,15 @@ def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metr
     for metric in metrics:
         key = (metric.name, metric.path, repr(metric.settings))
         if key not in shared:
-            shared[key] = metric.open(runtime)
+            model = shared[key] = metric.open(runtime)
+            has_all = isinstance(getattr(model, "content_hash", None), str) and hasattr(
+                model, "state"
+            )
+            if model is not None and not has_all:
+                raise TypeError(
+                    f"the model of metric {metric.written!r} must have a `content_hash`, a text, "
+                    f"and `state()`, counts by name; {type(model).__name__} has not"
+                )
         yield metric.with_model(shared[key])
 
 

@@ -209,6 +209,8 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
     if form in ("list", "table"):
         parts = tuple(each for p in parts if get_args(p) for each in _parts(get_args(p)[-1]))
     choices = tuple(choice for p in parts if get_origin(p) is Literal for choice in get_args(p))
+    if not all(isinstance(choice, str) for choice in choices):
+        raise TypeError(f"the field `{field.name}` must have texts as choices, got {choices}")
     kind = next((kind for kind in _KINDS if kind in parts), None)
     return Setting(
         name=field.name,

@@ -159,7 +159,12 @@ class Encoder:
         return encoded
 
     def _encoded(self, texts: SegmentedTexts, counted: Counted) -> EncodedSentences:
-        is_cut = self.is_cut(texts)
+        is_cut = np.asarray(self.is_cut(texts), dtype=bool)
+        if is_cut.shape != (len(texts.sentences),):
+            raise RuntimeError(
+                f"`is_cut` of encoder {self.signature} must say it of {len(texts.sentences)} "
+                f"sentences, got an array of shape {is_cut.shape}"
+            )
         self.counts["truncated"] += int(is_cut.sum())
         rows, own = self._kept_or_fresh(texts, counted)
         pooled = own.astype(np.float64)
@@ -184,6 +189,16 @@ class Encoder:
             n_known=n_known,
             is_cut=is_cut,
         )
+
+    def _checked(self, vectors: Any, n: int) -> np.ndarray:
+        """Hold `embed` to its word: `n` vectors of the encoder's dimension."""
+        array = np.asarray(vectors, dtype=np.float32)
+        if array.shape != (n, self.dimension):
+            raise RuntimeError(
+                f"encoder {self.signature} must give {n} vectors of {self.dimension} values, got "
+                f"an array of shape {array.shape}"
+            )
+        return array
 
     @property
     def _rows_are(self) -> str:
@@ -330,13 +345,7 @@ class WordEncoder(Encoder):
         return table, np.where(vectors.any(axis=1), rows, -1)
 
     def _embedded(self, words: list[str]) -> np.ndarray:
-        vectors = np.asarray(self.embed(words), dtype=np.float32)
-        if vectors.shape != (len(words), self.dimension):
-            raise RuntimeError(
-                f"encoder {self.signature} must give {len(words)} vectors of {self.dimension} "
-                f"values, got an array of shape {vectors.shape}"
-            )
-        return vectors
+        return self._checked(self.embed(words), len(words))
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words of the vocabulary have a vector, bool, (n_words,)."""
@@ -397,7 +406,8 @@ class SentenceEncoder(Encoder):
         vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
 
         def compute(batch: np.ndarray) -> None:
-            vectors[filled[batch]] = self.embed([inputs[k] for k in filled[batch].tolist()])
+            own = [inputs[k] for k in filled[batch].tolist()]
+            vectors[filled[batch]] = self._checked(self.embed(own), len(own))
 
         self.batches.run(lengths[filled], compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors

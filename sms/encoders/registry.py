@@ -11,15 +11,16 @@ import importlib
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
-from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from sms.encoders import EncoderRuntime
 from sms.encoders.base import Encoder
 from sms.encoders.options import OPTIONS
-from sms.naming import nearest, user_path
-from sms.settings import Settings, settings_of
+from sms.naming import load_entry_points, nearest, user_path
+from sms.settings import Setting, Settings, settings_of
 from sms.urls import check_no_secrets
 
 _NEXT_OPTION = re.compile(r",(?=\w+=)")  # a value may hold commas: layers=concat:-2,-1
@@ -39,13 +40,21 @@ class EncoderKind:
     """`words`, `sentences` or both."""
     loader: str
     """`module:function`, called as `function(path, runtime=EncoderRuntime(), **options)` with all
-    options of the kind, as text."""
+    options of the kind."""
     options: type[Settings] = Settings
     """The options, whose help is a phrase and no sentence."""
     extra: str = ""
     """Optional part of this project that must be installed, if any."""
     is_static: bool = False
     """Whether a word has one vector whatever its sentence, and some words have none."""
+
+    def __post_init__(self) -> None:
+        if not self.vectors or not {*self.vectors} <= {"words", "sentences"}:
+            raise ValueError(
+                f"`vectors` of encoder `{self.kind}` must be words, sentences or both, got "
+                f"{self.vectors}"
+            )
+        settings_of(self.options)  # what they are is wrong now, or never
 
     @property
     def spec(self) -> str:
@@ -88,7 +97,7 @@ class EncoderSpec:
                 )
             if not value:
                 raise ValueError(f"`{name}`{about} must be a value, got ''")
-            known[name].checked(value, about)
+            known[name].checked(_value(known[name], value), about)
         for name in known.keys() - self.values.keys():
             raise ValueError(
                 f"encoder `{kind.kind}` needs its option `{name}`, the {known[name].help}; "
@@ -105,11 +114,22 @@ class EncoderSpec:
         return f"{self.kind.kind}{path}{''.join(said)}"
 
     @property
-    def values(self) -> dict[str, str]:
+    def values(self) -> dict[str, Any]:
         """Every option's value, defaults included."""
-        known = settings_of(self.kind.options)
-        defaults = {own.name: own.default for own in known if own.default is not MISSING}
-        return defaults | dict(self.options)
+        known = {setting.name: setting for setting in settings_of(self.kind.options)}
+        defaults = {name: own.default for name, own in known.items() if own.default is not MISSING}
+        said = self.options.items()
+        return defaults | {name: _value(known[name], text) for name, text in said}
+
+
+def _value(setting: Setting, text: str) -> Any:
+    """Read an option's text: a number, or true or false, where it is one."""
+    if setting.kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    if setting.kind in (int, float):
+        with suppress(ValueError):  # it stays a text, which is refused
+            return setting.kind(text)
+    return text
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
@@ -126,8 +146,7 @@ ENCODERS = {
 
 def all_encoders() -> Mapping[str, EncoderKind]:
     """Return every kind by name, including those that `assay.encoders` entry points add."""
-    for module in metadata.entry_points(group="assay.encoders"):
-        module.load()
+    load_entry_points("assay.encoders")
     return ENCODERS
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sms.metrics.bleu import BLEU
 from sms.metrics.cosine import COSINE
 from sms.metrics.movers import MOVERS
 from sms.metrics.rouge import ROUGE
+from sms.naming import load_entry_points
 from sms.signature import TEXT_FORM, cut_part, encoder_part, version
 
 METRICS: dict[str, Metric] = {
@@ -31,8 +31,7 @@ METRICS: dict[str, Metric] = {
 
 def all_metrics() -> Mapping[str, Metric]:
     """Return every metric by name, including those that `assay.metrics` entry points add."""
-    for module in metadata.entry_points(group="assay.metrics"):
-        module.load()
+    load_entry_points("assay.metrics")
     return METRICS
 
 
