@@ -48,7 +48,8 @@ def test_worker_with_a_gpu_prepares_a_shard_before_the_last_one_is_compared(
     check_scores()
 
 
-@pytest.mark.parametrize("fault", ["fails_on", pytest.param("kills_on", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["fails_on", "kills_on"])
 def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
     plan, job, run_on_ray, tmp_path, check_scores, fault
 ):
@@ -182,6 +183,7 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
         assert [report.n_rows for report in reports] == [8] * 6
 
 
+@pytest.mark.slow
 def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, job):
     """With no node on which a worker fits, what is asked for stays in sight of Ray."""
     options = RayOptions(address="x", cpus_per_worker=1000)

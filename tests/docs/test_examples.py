@@ -184,7 +184,7 @@ def registries():
             del names[name]
 
 
-LONG = ("docs/agreement.md", "docs/scoring.md")
+LONG = ("docs/agreement.md", "docs/explaining.md", "docs/scoring.md")
 """Pages that take five seconds each."""
 
 
