@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from sms.config import ScoringConfig
+from sms.cutting import TextReader
 from sms.encoders.bert import minilm_folder
 from sms.encoders.pieces import PieceCutter
-from sms.text.cutting import TextReader
 
 MOST_PIECES = 254
 """That MiniLM reads at once."""

@@ -1,7 +1,7 @@
 """Documents with their references, in batches by length; text as words, and words as text.
 
 Documents come from the buckets of prepared pairs, a bucket at a time, so that memory does not grow
-with their number. Batches are made as those of `reffree.training_pairs.batches`: every process
+with their number. Batches are made as those of `reffree.neural.batches`: every process
 makes the same and takes its part of each. Words are lower-cased, as in the data of the paper; a
 punctuation mark is a word.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from reffree.hashing import generator_of
-from reffree.training_pairs.batches import cut, pools, shuffled
+from reffree.neural.batches import cut, pools, shuffled
 from reffree.training_pairs.buckets import read_bucket
 
 POOL_BATCHES = 32  # batches that are sorted by length together

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sms.compiling import compile_for
 from sms.config import ScoringConfig
+from sms.cutting import TextReader, composed_rows, texts_of
 from sms.encoders import VECTORS, EncodedSentences, EncoderRuntime
 from sms.encoders.base import Encoder, WordEncoder, encode_texts
 from sms.encoders.registry import load_encoder
@@ -27,7 +28,6 @@ from sms.process import available_threads
 from sms.ragged import Ragged
 from sms.reasons import CUT, UNREADABLE, Reason, reasons_of, statuses
 from sms.text import Segmenter
-from sms.text.cutting import TextReader, composed_rows, texts_of
 from sms.text.languages import LANGUAGES
 from sms.text.sentences import joined
 from sms.text.words import CANNOT_BE_SPLIT

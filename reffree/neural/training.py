@@ -20,12 +20,12 @@ from torch.nn import functional
 
 from reffree.hashing import generator_of
 from reffree.negatives import NegativesConfig
+from reffree.neural.batches import Batch, batches, count_batches
 from reffree.neural.building import Built, build
 from reffree.neural.checkpoint import TrainNews
 from reffree.neural.loop import LoopSettings, LossSum, Ranks, TrainState, precision, run_training
 from reffree.neural.models import Calibrated, ModelConfig
 from reffree.neural.readers import Reader
-from reffree.training_pairs.batches import Batch, batches, count_batches
 from reffree.training_pairs.examples import PreparedPairs
 
 Loss: TypeAlias = Callable[[torch.Tensor, torch.Tensor], LossSum]

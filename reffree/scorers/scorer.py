@@ -34,12 +34,12 @@ from reffree.scorers.folder import (
 )
 from reffree.scorers.naming import SCORER_FILE, find_scorer, split_head
 from reffree.whole_texts import ReadPairs, by_reason, why_not_read
+from sms.cutting import numbered_texts
 from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
 from sms.naming import AnyPath, nearest
 from sms.reasons import CUT, Reason, statuses
 from sms.signature import without_versions
-from sms.text.cutting import numbered_texts
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sms.config import ScoringConfig
+from sms.cutting import composed_rows, first_tokens
 from sms.explaining.moving import PlanFinder, units_of
 from sms.explaining.picture import SCORE_DIGITS, effects_picture, moves_picture
 from sms.explaining.records import (
@@ -25,7 +26,6 @@ from sms.metric import Batch, Evidence, ScorePart, TokenScore
 from sms.metrics.movers import Mover
 from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
-from sms.text.cutting import composed_rows, first_tokens
 
 SCORE_ATOL = 1e-12
 """How far `exp(-distance)` of the explained plan may lie from the score; the last digits depend on

@@ -11,11 +11,11 @@ import torch
 from scipy.special import expit
 from tokenizers import Tokenizer
 
+from reffree.neural import batches
+from reffree.neural.batches import count_batches
 from reffree.neural.models import FIRST_SCALE, HEADS, MODEL_PRESETS, Convolution, make_head
 from reffree.neural.readers import PieceReader, Reading, VectorReader, shares
 from reffree.neural.training import LOSSES, default_loss, fit_scale
-from reffree.training_pairs import batches
-from reffree.training_pairs.batches import count_batches
 from sms.encoders.registry import load_encoder
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
