@@ -292,7 +292,9 @@ class Batch(BatchTexts):
         """Count the words of a text that count."""
         texts = self.texts
         words = [texts.sentence_words[k] for k in texts.text_sentences[text]]
-        return Counter(word for own in words for word in self._folded(own[texts.is_kept[own]]))
+        return Counter(
+            word for sentence in words for word in self._folded(sentence[texts.is_kept[sentence]])
+        )
 
     def without_doubtful(
         self, scores: np.ndarray, side: str, why: str, flags: np.ndarray, *, of: str = ""

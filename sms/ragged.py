@@ -124,9 +124,9 @@ class Pairs:
                 per_row[rows] = np.fmax.reduceat(values, starts)
             else:
                 defined = ~np.isnan(values)
-                counts = np.add.reduceat(defined.astype(np.int64), starts)
+                n_defined = np.add.reduceat(defined.astype(np.int64), starts)
                 sums = np.add.reduceat(np.where(defined, values, 0.0), starts)
-                per_row[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+                per_row[rows] = np.where(n_defined > 0, sums / np.maximum(n_defined, 1), np.nan)
         return per_row
 
     def joined_by(

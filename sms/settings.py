@@ -189,8 +189,8 @@ def settings_of(settings: type) -> tuple[Setting, ...]:
     helps: dict[str, str] = {}
     for base in filter(dataclasses.is_dataclass, settings.__mro__):
         texts = _texts_under_fields(base)
-        own = (name for name in base.__annotations__ if name in fields)
-        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+        names = (name for name in base.__annotations__ if name in fields)
+        helps = helps | {name: texts.get(name, "") for name in names if name not in helps}
     _known[settings] = tuple(_described(fields[name], hints[name], helps[name]) for name in helps)
     return _known[settings]
 

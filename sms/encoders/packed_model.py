@@ -38,7 +38,7 @@ _WIDTHS_OF_ANY = 24
 
 _TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text("utf-8"))
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
-    family: _TABLES["bert"] | own for family, own in _TABLES.items()
+    family: _TABLES["bert"] | table for family, table in _TABLES.items()
 }
 _APPROXIMATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 """How GELU is computed, by the name of the activation."""

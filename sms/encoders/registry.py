@@ -117,7 +117,11 @@ class EncoderSpec:
     def values(self) -> dict[str, Any]:
         """Every option's value, defaults included."""
         known = {setting.name: setting for setting in settings_of(self.kind.options)}
-        defaults = {name: own.default for name, own in known.items() if own.default is not MISSING}
+        defaults = {
+            name: setting.default
+            for name, setting in known.items()
+            if setting.default is not MISSING
+        }
         said = self.options.items()
         return defaults | {name: _value(known[name], text) for name, text in said}
 
@@ -137,9 +141,9 @@ ENCODERS = {
     kind: EncoderKind(
         kind=kind,
         options=OPTIONS.get(kind, Settings),
-        **own | {"vectors": tuple(own["vectors"])},
+        **table | {"vectors": tuple(table["vectors"])},
     )
-    for kind, own in _TABLES.items()
+    for kind, table in _TABLES.items()
 }
 """Every kind of encoder by name; one that is added is one like all others."""
 

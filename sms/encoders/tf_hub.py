@@ -244,7 +244,9 @@ def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
             places = np.stack([pieces.owners, places_of(pieces.lengths)], axis=1)
             shape = np.array([len(texts), pieces.lengths.max()])
             sparse = {"values": pieces.values, "indices": places, "dense_shape": shape}
-            return lite(**{name: constant(own) for name, own in sparse.items()})["default"].numpy()
+            return lite(**{name: constant(array) for name, array in sparse.items()})[
+                "default"
+            ].numpy()
 
         return embed
     if callable(loaded):

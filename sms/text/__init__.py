@@ -238,11 +238,11 @@ class ChunkTable:
         tokens: list[str] = []
         lengths: list[int] = []
         for chunk in chunks:
-            own = self._tokenise(chunk)
-            if own is not None:
+            chunk_tokens = self._tokenise(chunk)
+            if chunk_tokens is not None:
                 fresh.append(chunk)
-                tokens.extend(own)
-                lengths.append(len(own))
+                tokens.extend(chunk_tokens)
+                lengths.append(len(chunk_tokens))
         known = self._token_numbers
         new = [token for token in dict.fromkeys(tokens) if token not in known]
         numbers = range(len(self.tokens), len(self.tokens) + len(new))
@@ -319,8 +319,8 @@ class Segmenter:
             np.zeros(is_text.size, dtype=bool),
             np.zeros(is_text.size, np.int64),
         )
-        cannot_be_split[is_text] = [own is None for own in tried]
-        pieces = [own or [] for own in tried]
+        cannot_be_split[is_text] = [sentences is None for sentences in tried]
+        pieces = [sentences or [] for sentences in tried]
         lengths[is_text] = [len(piece) for piece in pieces]
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
