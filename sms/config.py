@@ -117,7 +117,7 @@ class ScoringConfig(ScoringOptions):
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
-        left_out = {"asked", "model_paths"}  # the names say it
+        left_out = {"asked", "model_paths"}  # they follow from the names
         left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
         said = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         said |= {"encoders": encoders, "metrics": list(self.metrics)}

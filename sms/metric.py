@@ -507,7 +507,7 @@ class Metric:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
         by_column = {column: "|".join([column, *parts]) for column in self.columns}
-        if self.path is not None:  # companions are of the same model
+        if self.path is not None:  # companion columns come from the same model
             of_model = by_column[self.columns[0]]
             by_column |= {column: f"{column}|{of_model}" for column in self.companion_columns}
         return by_column

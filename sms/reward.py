@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sms.config import ScoringConfig
     from sms.metric import Metric
 
-# What takes a moment to import is imported when a reward is made.
+# numpy, pyarrow and the scorer are imported inside functions: importing this module is quick.
 
 Message = Mapping[str, Any]
 """Has a `role` and a `content`: a text, or parts of the type `text`, which are joined."""
@@ -118,7 +118,7 @@ class Reward:
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self._load: Callable[[], Scorer] | None = None  # of a metric's scorer
+        self._load: Callable[[], Scorer] | None = None  # makes the scorer; None where one was given
         self.higher_is = "better"
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)

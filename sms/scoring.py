@@ -221,7 +221,7 @@ class SummaryScorer:
             scores |= metric.score(batch)
         _leave_out_unsplit(batch, scores)
         for name, values in scores.items():
-            # A metric of one's own may divide by 0: no number one could average or rank.
+            # A user's metric may divide by 0, but infinity can be neither averaged nor ranked.
             scores[name] = np.where(np.isinf(values), np.nan, values)
         return scores, list(_reasons(batch, scores))
 
@@ -422,7 +422,7 @@ def to_rows(
     types = {name: pa.string() if name == "candidate" else _LISTS for name in cells}
     try:
         return pa.table({name: pa.array(column, types[name]) for name, column in cells.items()})
-    except UnicodeEncodeError:  # half a character, as a cut-off generation has it
+    except UnicodeEncodeError:  # half a character, as at the end of a cut-off generation
         why = [
             _why_unreadable(dict(zip(cells, row, strict=True)))
             for row in zip(*cells.values(), strict=True)

@@ -229,7 +229,7 @@ class Encoder:
             + sentence_vectors.itemsize * self.dimension
         )
         first = int(np.searchsorted(-np.cumsum(n_bytes[::-1])[::-1], -CACHE_BYTES))
-        # whole arrays are not to be kept for the sake of a slice
+        # copies, for a slice would keep its whole array in memory
         fresh = {
             sentences[missing[k]]: (
                 rows[offsets[k] : offsets[k + 1]].copy(),
@@ -258,14 +258,11 @@ class Encoder:
         starts = offsets_of(n_rows)
         all_rows = np.empty((starts[-1], self.dimension), rows.dtype)
         all_sentence_vectors = np.empty((len(sentences), self.dimension), sentence_vectors.dtype)
-        all_rows[ranges(starts[missing], n_rows[missing])], all_sentence_vectors[missing] = (
-            rows,
-            sentence_vectors,
-        )
+        all_rows[ranges(starts[missing], n_rows[missing])] = rows
+        all_sentence_vectors[missing] = sentence_vectors
         for k in np.delete(np.arange(len(sentences)), missing).tolist():
-            all_rows[starts[k] : starts[k + 1]], all_sentence_vectors[k] = self._recent[
-                sentences[k]
-            ]
+            kept_rows, all_sentence_vectors[k] = self._recent[sentences[k]]
+            all_rows[starts[k] : starts[k + 1]] = kept_rows
         return all_rows, all_sentence_vectors
 
     def _read_or_encode(
@@ -350,7 +347,7 @@ class WordEncoder(Encoder):
         returns that.
         """
         vectors = texts.vocabulary.column(self._column, self._embedded)
-        # in the order of the alphabet, so that no sum follows which words came before
+        # sorted, so that sums over words do not depend on the words that came before
         order = np.argsort(np.array(texts.vocabulary.words, dtype=object), kind="stable")
         rows = np.empty(order.size, dtype=np.int64)
         rows[order] = np.arange(order.size)

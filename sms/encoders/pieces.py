@@ -141,7 +141,7 @@ class PieceCutter:
             pieces = Ragged.from_rows([])
         n_seen = len(pieces)
         if n_seen < len(words):
-            # the tokenizer deletes some words (lone combining marks); one that counts must not go
+            # the tokenizer deletes some words (lone combining marks); those that count get a filler
             are_kept = texts.vocabulary.is_kept[n_seen:]
             fresh = [
                 [_FAILED] if encoding is None else encoding.ids or self._filler * int(is_kept)
@@ -198,7 +198,7 @@ class PieceCutter:
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
     """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
-    tokenizer.encode_special_tokens = True  # a copy from another process has forgotten it
+    tokenizer.encode_special_tokens = True  # a copy from another process loses this setting
     return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
 
 
@@ -220,7 +220,7 @@ def read_marks_as_letters(tokenizer: Tokenizer) -> None:
     """
     marks = _marks(tokenizer)
     tokenizer.add_special_tokens(sorted(marks))
-    rests: dict[str, list[str]] = {}  # a pattern by first letters is the fastest
+    rests: dict[str, list[str]] = {}  # by first letter, which makes the fastest pattern
     for mark in sorted(marks.union(_BYTES)):
         if _is_taken(tokenizer, mark):
             rests.setdefault(re.escape(mark[0]), []).append(re.escape(mark[1:]))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import torch
-import transformers  # here: two threads that import it first at once may get half of it
+import transformers  # not in functions: two threads importing it at once may get half of it
 from safetensors import SafetensorError, safe_open
 
 from sms.encoders import EncoderRuntime

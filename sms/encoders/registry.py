@@ -54,7 +54,7 @@ class EncoderKind:
                 f"`vectors` of encoder `{self.kind}` must be words, sentences or both, got "
                 f"{self.vectors}"
             )
-        settings_of(self.options)  # what they are is wrong now, or never
+        settings_of(self.options)  # raises here, not later, if the options are declared wrongly
 
     @property
     def spec(self) -> str:
@@ -131,7 +131,7 @@ def _value(setting: Setting, text: str) -> Any:
     if setting.kind is bool:
         return {"true": True, "false": False}.get(text, text)
     if setting.kind in (int, float):
-        with suppress(ValueError):  # it stays a text, which is refused
+        with suppress(ValueError):  # what is no number stays a text, which the settings refuse
             return setting.kind(text)
     return text
 

@@ -94,7 +94,7 @@ class LibraryEncoder(SentenceEncoder):
     def _lengths(self, sentences: list[str], numbers: np.ndarray) -> np.ndarray:
         """Return the tokens of some sentences, uncut."""
         if self._tokenizer is None:
-            # a model without such a tokenizer looks words up; to sort by, characters will do
+            # a model without a tokenizer looks words up; characters are enough to sort by length
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         lengths = np.array([-1 if row is None else len(row) for row in self._pieces(sentences)])
         if (lengths < 0).any():
@@ -125,7 +125,7 @@ def _load(folder: Path) -> Any:
 
     def loaded() -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        if (model.max_seq_length or 0) < 0:  # the library takes the -1 of "no limit" for one
+        if (model.max_seq_length or 0) < 0:  # the library reads -1, "no limit", as a limit
             model.max_seq_length = NO_LIMIT
         model.encode(PROBE, show_progress_bar=False)
         return model

@@ -176,7 +176,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         raise ValueError(
             f"`column` must be one of {', '.join(scorer.score_fields)}, got {column!r}"
         )
-    rows = composed_rows(rows)  # places are those of what is read, and shown
+    rows = composed_rows(rows)  # places in texts are those of the composed form, which is shown
     prepared = scorer.prepare(rows)
     scored = scorer.compare(prepared)
     names = scorer.input_columns
@@ -204,7 +204,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
             return list(_by_plans(scorer, prepared, metric, listed, known))
         details = metric.details(prepared, column)
         if "tokens" in details:
-            sides = ()  # what a source adds would take a pass for each sentence
+            sides = ()  # leaving out sentences would take a forward pass for each
     listed = [_as_read(row, scorer.config) for row in listed]
     explained = list(_by_omission(scorer, column, sides, listed, known))
     for name, of_rows in details.items():

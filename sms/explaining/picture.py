@@ -59,7 +59,7 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
     whole = [math.floor(value) for value in exact]
     missing = round(total * unit) - sum(whole)
     by_loss = sorted(range(len(parts)), key=lambda k: whole[k] - exact[k])
-    step = 1 if missing > 0 else -1  # below zero only by the rounding of sums
+    step = 1 if missing > 0 else -1  # -1 only where rounding made the sum of the parts too large
     order = by_loss if missing > 0 else by_loss[::-1]
     for k in range(abs(missing)):
         whole[order[k % len(order)]] += step

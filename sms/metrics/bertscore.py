@@ -98,7 +98,7 @@ class TokenAligner:
         # several settings of one layer of a model share its forward pass
         self._shared = in_use((TokenAligner, choice), str(model_folder.folder), runtime, load)
         self._model, self._max_tokens = self._shared.model, self._shared.max_tokens
-        # As the library reads the first word of a text for models with byte-level pieces.
+        # Like bert-score, put a space before the text for models with byte-level pieces.
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
         block_tokens = BLOCK_TOKENS[model_folder.machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)

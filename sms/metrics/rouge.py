@@ -96,7 +96,7 @@ def numbered(words: Ragged) -> list[str]:
 
 @cache
 def _scorer(variants: tuple[str, ...], stems: bool) -> RougeScorer:
-    # What the library's threads are told by, once; those of tokenisers read it, too.
+    # The library reads its number of threads here, once; `tokenizers` reads the same variable.
     os.environ.setdefault("RAYON_NUM_THREADS", str(available_threads()))
     from rouge_score_rs.rouge_scorer import RougeScorer
 

@@ -173,7 +173,7 @@ def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
     for number in texts.sentence_words[sentence].tolist():
         word = mark = texts.vocabulary.words[number]
         if rules.words == "clark2019" and _QUOTE.fullmatch(word):
-            # the next one of the text, or a later one would be taken for it
+            # the quotation mark as the text has it; a search for the token might find a later one
             quote = _QUOTE.search(visible, at)
             mark = quote[0] if quote else word
         start = visible.find(mark, at)
@@ -307,7 +307,7 @@ class Segmenter:
 
     def segment(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut distinct texts; one that is null or cannot be split has no sentences."""
-        if self.vocabulary.is_full:  # a whole one: words and what is known of them
+        if self.vocabulary.is_full:  # start anew, with words and what is known of them
             self.vocabulary = Vocabulary(self._split, self.rules)
         return self.segment_more(texts)
 
@@ -327,7 +327,7 @@ class Segmenter:
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         owner = owners_of(lengths)[filled]
         encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
-        # numbered in their own order, so that no sum follows the other texts of the batch
+        # sorted, so that sums over sentences do not depend on the other texts of the batch
         order = pc.array_sort_indices(encoded.dictionary)
         distinct_sentences = encoded.dictionary.take(order)
         text_sentences = Ragged(
