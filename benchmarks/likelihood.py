@@ -33,8 +33,8 @@ def plain_loop(model: Pretrained, sources: Sequence[str], texts: Sequence[str]) 
     found = []
     for source, text in zip(sources, texts, strict=True):
         before = model.tokenizer(source + BETWEEN)["input_ids"]
-        own = model.tokenizer(f" {text}", add_special_tokens=False)["input_ids"]
-        ids = torch.tensor([before + own], device=model.machine.device)
+        continuation = model.tokenizer(f" {text}", add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([before + continuation], device=model.machine.device)
         with torch.inference_mode():
             logits = model.model(ids, use_cache=False).logits[0, len(before) - 1 : -1]
             values = torch.log_softmax(logits.float(), -1)
@@ -59,10 +59,10 @@ def report(rounds: Rounds, apart: float) -> dict[str, float]:
     say(f"largest difference of a token's log-probability: {apart:.1e}")
     say(f"{'seconds a row':<16}{'all':>9}{'fastest':>9}{'slowest':>9}{'processors':>12}")
     for name in ("assay", "loop"):
-        own = rounds[name]
+        spread = rounds[name]
         say(
-            f"{name:<16}{np.mean(rounds.seconds[name]):>9.3f}{own.fastest:>9.3f}{own.slowest:>9.3f}"
-            f"{rounds.processors_used(name):>12.2f}"
+            f"{name:<16}{np.mean(rounds.seconds[name]):>9.3f}{spread.fastest:>9.3f}"
+            f"{spread.slowest:>9.3f}{rounds.processors_used(name):>12.2f}"
         )
     by_turn = rounds.times_faster("assay", "loop")
     times, by_processor = (
@@ -87,8 +87,8 @@ def in_turns(
 
         def ours(sources: list[str] = sources, texts: list[str] = texts) -> None:
             # a new one each time, for it remembers what it computed
-            own = LanguageModel(SharedModel(model), CAUSAL_PROMPT)
-            log_p = own.log_probabilities(sources, texts).log_p
+            language_model = LanguageModel(SharedModel(model), CAUSAL_PROMPT)
+            log_p = language_model.log_probabilities(sources, texts).log_p
             found["assay"] = [log_p[row] for row in range(len(texts))]
 
         def theirs(sources: list[str] = sources, texts: list[str] = texts) -> None:
@@ -124,7 +124,7 @@ def main() -> None:
         pl.concat(documents[at : at + options.turn])
         for at in range(0, len(documents), options.turn)
     ]
-    turns = [(own["source"].to_list(), own["candidate"].to_list()) for own in together]
+    turns = [(turn["source"].to_list(), turn["candidate"].to_list()) for turn in together]
     n_rows = sum(map(len, together))
     runtime = EncoderRuntime(threads=options.threads, precision=options.precision)
     model = load_pretrained(options.model, GENERATOR, runtime=runtime, after=AFTER)

@@ -45,7 +45,7 @@ def write_pairs(path: Path, n_pairs: int, sentences: np.ndarray, rng: np.random.
         numbers = range(start, min(start + ROWS_AT_ONCE, n_pairs))
         texts = [
             [
-                "".join(f"Name{number} {own}. " for own in sentences[chosen]).strip()
+                "".join(f"Name{number} {sentence}. " for sentence in sentences[chosen]).strip()
                 for number, chosen in zip(
                     numbers, rng.integers(0, N_SENTENCES, (len(numbers), n)), strict=True
                 )
@@ -79,21 +79,21 @@ def run(pairs: Path, out: Path, options: list[str]) -> Used:
         "--out",
         str(out),
     ]
-    own = [0]
+    largest = [0]
     started = time.perf_counter()
     process = subprocess.Popen(
         [*command, "--quiet", *options], env={**os.environ, **QUIET}, stdout=subprocess.DEVNULL
     )
-    watch = threading.Thread(target=_watch, args=(process.pid, own), daemon=True)
+    watch = threading.Thread(target=_watch, args=(process.pid, largest), daemon=True)
     watch.start()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"`assay negatives` ended with {process.returncode}")
-    return Used(usage.ru_maxrss * 1024, own[0], time.perf_counter() - started)
+    return Used(usage.ru_maxrss * 1024, largest[0], time.perf_counter() - started)
 
 
-def _watch(process: int, own: list[int]) -> None:
+def _watch(process: int, largest: list[int]) -> None:
     while True:
         try:
             status = Path(f"/proc/{process}/status").read_text()
@@ -101,7 +101,7 @@ def _watch(process: int, own: list[int]) -> None:
             return
         for line in status.splitlines():
             if line.startswith("RssAnon:"):
-                own[0] = max(own[0], int(line.split()[1]) * 1024)
+                largest[0] = max(largest[0], int(line.split()[1]) * 1024)
         time.sleep(0.05)
 
 

@@ -42,11 +42,11 @@ def texts(n_texts: int, rng: np.random.Generator) -> list[str]:
     pools = [text.split() for text in given]
     made = []
     for _ in range(n_texts):
-        own = list(pools[rng.integers(len(pools))])
+        words = list(pools[rng.integers(len(pools))])
         other = pools[rng.integers(len(pools))]
-        for place in rng.choice(len(own), len(own) // 3, replace=False):
-            own[place] = other[rng.integers(len(other))] if other else own[place]
-        made.append(" ".join(own))
+        for place in rng.choice(len(words), len(words) // 3, replace=False):
+            words[place] = other[rng.integers(len(other))] if other else words[place]
+        made.append(" ".join(words))
     return made
 
 
@@ -86,8 +86,8 @@ def main() -> None:
     scorer = SummaryScorer(ScoringConfig(metrics=tuple(TYPES)), threads=1)
     rounds = [measured(asked.rows, rng, scorer) for _ in range(asked.rounds)]
     for name in rounds[0]:
-        speed = 1 / statistics.median(own[name] for own in rounds)
-        ratio = statistics.median(own[name] / own["Assay"] for own in rounds)
+        speed = 1 / statistics.median(seconds[name] for seconds in rounds)
+        ratio = statistics.median(seconds[name] / seconds["Assay"] for seconds in rounds)
         print(f"{name:24} {speed:10,.0f} rows/s, {ratio:6.2f} of Assay's time")
 
 

@@ -105,8 +105,8 @@ def treebank_documents(path: Path) -> list[Document]:
 
 def boundaries(pieces: Sequence[str]) -> set[int]:
     """Count the characters before each boundary inside a text, white space left out."""
-    counts = list(accumulate(sum(map(len, piece.split())) for piece in pieces))
-    return set(counts[:-1]) - {0, counts[-1]}
+    ends = list(accumulate(sum(map(len, piece.split())) for piece in pieces))
+    return set(ends[:-1]) - {0, ends[-1]}
 
 
 def f1(splitter: Splitter, documents: Sequence[Document]) -> float:

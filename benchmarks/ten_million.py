@@ -175,9 +175,9 @@ def main() -> None:
     seconds = time.monotonic() - started
     found = count(out, corpus, options.rows)
     compare(out, corpus, folder, asked)
-    counts = f"{found['rows']:,} rows, {found['doubled']} doubled, {found['lost']} lost"
+    summary = f"{found['rows']:,} rows, {found['doubled']} doubled, {found['lost']} lost"
     sizes = f"{found['smallest'] / MIB:.0f} to {found['largest'] / MIB:.0f} MiB"
-    say(f"{seconds:.0f} s; {counts}; {found['files']} files of {sizes}")
+    say(f"{seconds:.0f} s; {summary}; {found['files']} files of {sizes}")
     finish(options, facts, {**found, "seconds": seconds, "kills": run.kills})
 
 

@@ -43,10 +43,10 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(chosen) / name
     bases = [Path(__file__).parent / "__pycache__"]
-    with suppress(RuntimeError):  # no home
+    with suppress(RuntimeError):  # there is no home folder
         bases.append(Path.home() / ".cache" / "assay")
     for base in bases:
-        with suppress(OSError):  # not to be written
+        with suppress(OSError):  # the folder cannot be written to
             base.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=base):
                 return base / name

@@ -42,10 +42,11 @@ class ScoringConfig(ScoringOptions):
         specs = _specs_of(self.specs)
         object.__setattr__(self, "models", self.models or {})
         asked = [
-            replace(own, path=self.model_paths.get(own.written, own.path)) for own in self._read()
+            replace(metric, path=self.model_paths.get(metric.written, metric.path))
+            for metric in self._read()
         ]
         object.__setattr__(self, "asked", tuple(asked))
-        paths = {own.written: own.path for own in asked if own.path}
+        paths = {metric.written: metric.path for metric in asked if metric.path}
         object.__setattr__(self, "model_paths", paths)
         columns = self.columns
         if len(set(columns)) != len(columns):
@@ -116,9 +117,9 @@ class ScoringConfig(ScoringOptions):
     def as_dict(self) -> dict[str, Any]:
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
-        left_out = {"asked", "model_paths"}  # the names say it
+        left_out = {"asked", "model_paths"}  # they follow from the names
         left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
-        said = {own.name: getattr(self, own.name) for own in fields(self)}
+        said = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         said |= {"encoders": encoders, "metrics": list(self.metrics)}
         return {name: value for name, value in said.items() if name not in left_out}
 

@@ -56,10 +56,11 @@ class TextReader:
         if not whole:
             return words, sentences
         more = self._segmenter.segment_more(pa.array(whole.values(), pa.string()))
-        own = more.text_sentences
         places = np.arange(len(sentences))
         places[list(whole)] = len(sentences) + np.arange(len(whole))
-        sentences = sentences.and_rows(Ragged(own.values + len(words), own.offsets)).take(places)
+        numbers = more.text_sentences.values + len(words)
+        added = Ragged(numbers, more.text_sentences.offsets)
+        sentences = sentences.and_rows(added).take(places)
         return words.and_rows(more.lower_words), sentences
 
 
@@ -71,7 +72,7 @@ def composed_rows(rows: pa.Table) -> pa.Table:
             if name == CANDIDATE:
                 written = pa.array([_composed(text) for text in cells], pa.string())
             else:
-                lists = [None if own is None else [*map(_composed, own)] for own in cells]
+                lists = [None if texts is None else [*map(_composed, texts)] for texts in cells]
                 written = pa.array(lists, pa.list_(pa.string()))
             rows = rows.set_column(place, name, written)
     return rows

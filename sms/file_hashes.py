@@ -37,9 +37,9 @@ def hash_of_file(path: Path) -> str:
     is_settled = time.time_ns() - found.st_ctime_ns > _SETTLED_NS
     digest = _hashed(path)
     if is_settled and _place_of(path, path.stat()) == kept:
-        with suppress(OSError):  # the next process hashes the file, too
+        with suppress(OSError):  # not kept: the next process hashes the file again
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(digest, "ascii")  # half of it would be no digest
+            kept.write_text(digest, "ascii")  # a half-written one does not match `_DIGEST`
     return digest
 
 

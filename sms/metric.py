@@ -292,7 +292,9 @@ class Batch(BatchTexts):
         """Count the words of a text that count."""
         texts = self.texts
         words = [texts.sentence_words[k] for k in texts.text_sentences[text]]
-        return Counter(word for own in words for word in self._folded(own[texts.is_kept[own]]))
+        return Counter(
+            word for sentence in words for word in self._folded(sentence[texts.is_kept[sentence]])
+        )
 
     def without_doubtful(
         self, scores: np.ndarray, side: str, why: str, flags: np.ndarray, *, of: str = ""
@@ -505,7 +507,7 @@ class Metric:
             parts.append(f"source:mean|{cut_part(setting.source_tokens)}")
         parts += [TEXT_FORM, setting.rules.signature, f"v:{version()}"]
         by_column = {column: "|".join([column, *parts]) for column in self.columns}
-        if self.path is not None:  # companions are of the same model
+        if self.path is not None:  # companion columns come from the same model
             of_model = by_column[self.columns[0]]
             by_column |= {column: f"{column}|{of_model}" for column in self.companion_columns}
         return by_column

@@ -62,5 +62,5 @@ def _is_forked() -> bool:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin)
-    if _is_forked():  # before this was imported
+    if _is_forked():  # before `register_at_fork` was called
         _begin()

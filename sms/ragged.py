@@ -34,7 +34,12 @@ class Ragged:
         return owners_of(self.lengths)
 
     def sums(self, numbers: np.ndarray) -> np.ndarray:
-        """Add up a whole number (or truth) of each value over every row, int64, shape (n_rows,)."""
+        """Add up a whole number (or truth) of each value over every row, int64, shape (n_rows,).
+
+        >>> words = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))  # [7, 8] and [9]
+        >>> words.sums(words.values > 7).tolist()
+        [1, 1]
+        """
         return np.diff(offsets_of(numbers)[self.offsets])
 
     @classmethod
@@ -57,12 +62,25 @@ class Ragged:
         )
 
     def take(self, rows: np.ndarray) -> Ragged:
-        """Return the rows named by `rows`, in that order; a row may be named twice."""
+        """Return the rows named by `rows`, in that order; a row may be named twice.
+
+        >>> words = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))  # [7, 8] and [9]
+        >>> swapped = words.take(np.array([1, 0]))
+        >>> swapped[0].tolist(), swapped[1].tolist()
+        ([9], [7, 8])
+        """
         lengths = self.lengths[rows]
         return Ragged.from_lengths(self.values[ranges(self.offsets[rows], lengths)], lengths)
 
     def expand(self, rows_of_values: Ragged) -> Ragged:
-        """Replace every value of `self`, a row number, by that row of `rows_of_values`."""
+        """Replace every value of `self`, a row number, by that row of `rows_of_values`.
+
+        >>> sentence_words = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))  # [7, 8] and [9]
+        >>> text_sentences = Ragged(np.array([1, 0, 1]), np.array([0, 2, 3]))  # [1, 0] and [1]
+        >>> text_words = text_sentences.expand(sentence_words)
+        >>> text_words[0].tolist(), text_words[1].tolist()
+        ([9, 7, 8], [9])
+        """
         picked = rows_of_values.take(self.values)
         return Ragged(picked.values, picked.offsets[self.offsets])
 
@@ -124,9 +142,9 @@ class Pairs:
                 per_row[rows] = np.fmax.reduceat(values, starts)
             else:
                 defined = ~np.isnan(values)
-                counts = np.add.reduceat(defined.astype(np.int64), starts)
+                n_defined = np.add.reduceat(defined.astype(np.int64), starts)
                 sums = np.add.reduceat(np.where(defined, values, 0.0), starts)
-                per_row[rows] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+                per_row[rows] = np.where(n_defined > 0, sums / np.maximum(n_defined, 1), np.nan)
         return per_row
 
     def joined_by(

@@ -66,6 +66,6 @@ def statuses(reasons: Iterable[Reason], n_rows: int) -> pa.Array:
         for row in np.flatnonzero(reason.rows).tolist():
             said.setdefault(row, {})[str(reason)] = None
     status: list[str | None] = [None] * n_rows
-    for row, own in said.items():
-        status[row] = "; ".join(own)
+    for row, texts in said.items():
+        status[row] = "; ".join(texts)
     return pa.array(status, pa.string())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sms.config import ScoringConfig
     from sms.metric import Metric
 
-# What takes a moment to import is imported when a reward is made.
+# numpy, pyarrow and the scorer are imported inside functions: importing this module is quick.
 
 Message = Mapping[str, Any]
 """Has a `role` and a `content`: a text, or parts of the type `text`, which are joined."""
@@ -118,7 +118,7 @@ class Reward:
         if batch_rows < 1:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
-        self._load: Callable[[], Scorer] | None = None  # of a metric's scorer
+        self._load: Callable[[], Scorer] | None = None  # makes the scorer; None where one was given
         self.higher_is = "better"
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
@@ -130,7 +130,7 @@ class Reward:
                 precision=precision,
                 models=models or {},
             )
-            columns = [_only_column(own.columns) for own in config.asked]
+            columns = [_only_column(metric.columns) for metric in config.asked]
             bounds = bounds or _bounds_of_sum(config.asked, self.weights)
             if list(self.weights.values()) == [1.0]:
                 self.higher_is = config.asked[0].higher_is.partition(",")[0]
@@ -366,7 +366,7 @@ def _config_of(
     named = several(encoder)
     encoders = {f"encoder{k}": spec for k, spec in enumerate(named, 1)}
     config = ScoringConfig(metrics=tuple(weights), encoders=encoders, **options)
-    if len(named) > 1 and not any(own.is_average for own in config.asked):
+    if len(named) > 1 and not any(metric.is_average for metric in config.asked):
         raise ValueError(
             f"`encoder` must be one for {written(weights)!r}, got {len(named)}; `cosine@all` takes "
             "several"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from sms.scoring import Against, Candidate
 
-# What takes a moment to import is imported when a scorer is made.
-
 
 class Scorer(Protocol):
     """Turns rows into scores in two steps, so that the steps of two batches may overlap.
@@ -75,6 +73,7 @@ class SentenceMover:
     ) -> None:
         if kind not in ("sms", "wms", "s+wms"):
             raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
+        # here, so that a module that only needs `Scorer` loads neither numpy nor pyarrow
         from sms.config import ScoringConfig
         from sms.scoring import SummaryScorer
 

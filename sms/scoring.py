@@ -87,7 +87,7 @@ class SummaryScorer:
             for alias in config.used_encoders
         }
         static = frozenset(
-            alias for alias, own in self.encoders.items() if isinstance(own, WordEncoder)
+            alias for alias, encoder in self.encoders.items() if isinstance(encoder, WordEncoder)
         )
         self._check_language([alias for alias in self.encoders if alias not in static])
         self._setting = Setting(
@@ -130,11 +130,11 @@ class SummaryScorer:
 
     def counters(self) -> dict[str, int]:
         """Return counts so far, as `ALIAS.NAME`; a shared model has its first metric's name."""
-        counted = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
+        first_names = {id(loaded): name for name, loaded in reversed(self._loaded.items())}
         return {
             f"{name}.{what}": n
             for name, loaded in self._loaded.items()
-            if counted[id(loaded)] == name
+            if first_names[id(loaded)] == name
             for what, n in loaded.state().items()
         }
 
@@ -145,7 +145,9 @@ class SummaryScorer:
 
     @property
     def _loaded(self) -> dict[str, Encoder | Model]:
-        models = {own.written: own.model for own in self.metrics if own.model is not None}
+        models = {
+            metric.written: metric.model for metric in self.metrics if metric.model is not None
+        }
         return {**self.encoders, **models}
 
     def _check_language(self, learned: Sequence[str]) -> None:
@@ -184,8 +186,8 @@ class SummaryScorer:
         cannot_be_split: dict[str, np.ndarray] = {}
         for alias, encoder in self.encoders.items():
             needed = texts_of(read, self.config.sides_of(alias))
-            own, text_sentences, failed = encode_texts(encoder, read.texts, needed)
-            encoded[alias], cannot_be_split[alias] = (own, text_sentences), failed
+            encoded_sentences, text_sentences, failed = encode_texts(encoder, read.texts, needed)
+            encoded[alias], cannot_be_split[alias] = (encoded_sentences, text_sentences), failed
         batch = Batch(
             **{field.name: getattr(read, field.name) for field in fields(BatchTexts)},
             setting=self._setting,
@@ -219,14 +221,14 @@ class SummaryScorer:
             scores |= metric.score(batch)
         _leave_out_unsplit(batch, scores)
         for name, values in scores.items():
-            # A metric of one's own may divide by 0: no number one could average or rank.
+            # A user's metric may divide by 0, but infinity can be neither averaged nor ranked.
             scores[name] = np.where(np.isinf(values), np.nan, values)
         return scores, list(_reasons(batch, scores))
 
 
 def _finest(metrics: Sequence[Metric], alias: str) -> str:
     """Return the finest vectors that any metric reads of an encoder."""
-    return min((own.finest for own in metrics if alias in own.encoders), key=VECTORS.index)
+    return min((metric.finest for metric in metrics if alias in metric.encoders), key=VECTORS.index)
 
 
 def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metric]:
@@ -275,7 +277,9 @@ def _reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]
     of_readers = list(_null_reasons(batch, scores))
     of_readers += [reason for reason in told if not reason.columns]
     yield from of_readers
-    is_told = np.any([np.zeros(batch.candidate.size), *(own.rows for own in of_readers)], axis=0)
+    is_told = np.any(
+        [np.zeros(batch.candidate.size), *(reason.rows for reason in of_readers)], axis=0
+    )
     for metric in _readers(batch):
         for column in metric.columns:
             yield Reason(column, "undefined", np.isnan(scores[column]) & ~is_told)
@@ -308,7 +312,9 @@ def _cut_texts(batch: Batch) -> Iterator[Reason]:
         if not (is_cut := batch.is_cut(alias)).any():
             continue
         yield Reason("candidate", CUT, is_cut[batch.candidate], alias)
-        read = {s for own in batch.setting.metrics if alias in own.encoders for s in own.sides}
+        read = {
+            s for metric in batch.setting.metrics if alias in metric.encoders for s in metric.sides
+        }
         for side, of in batch.pairs.items():
             if side in read:
                 yield Reason(side.removesuffix("s"), CUT, of.any(is_cut[of.other]), alias)
@@ -415,17 +421,17 @@ def to_rows(
             cells[name] = listed
     types = {name: pa.string() if name == "candidate" else _LISTS for name in cells}
     try:
-        return pa.table({name: pa.array(own, types[name]) for name, own in cells.items()})
-    except UnicodeEncodeError:  # half a character, as a cut-off generation has it
+        return pa.table({name: pa.array(column, types[name]) for name, column in cells.items()})
+    except UnicodeEncodeError:  # half a character, as at the end of a cut-off generation
         why = [
             _why_unreadable(dict(zip(cells, row, strict=True)))
             for row in zip(*cells.values(), strict=True)
         ]
     readable = {
-        name: [None if reason else cell for reason, cell in zip(why, own, strict=True)]
-        for name, own in cells.items()
+        name: [None if reason else cell for reason, cell in zip(why, column, strict=True)]
+        for name, column in cells.items()
     }
-    columns = {name: pa.array(own, types[name]) for name, own in readable.items()}
+    columns = {name: pa.array(column, types[name]) for name, column in readable.items()}
     return pa.table({**columns, UNREADABLE: pa.array(why, pa.string())})
 
 

@@ -12,7 +12,7 @@ given:
     X | None                   the same, and None is what the help says
 
 `Annotated[TYPE, ...]` may add an `AtLeast` or a `Written`, a function that reads whatever is given
-in its place, and marks for those who show the settings (`pipelines.settings.form`). Nothing here
+in its place, and notes for those who show the settings (`pipelines.settings.form`). Nothing here
 takes a moment to import: no numpy, no command line.
 """
 
@@ -118,7 +118,7 @@ class Setting:
     """Regular expression of texts that are not written as in `choices`."""
     reader: Callable[[Any], Any] | None
     """Reads whatever is given."""
-    marks: tuple[str, ...]
+    notes: tuple[str, ...]
     """For those who show it."""
 
     @property
@@ -189,19 +189,19 @@ def settings_of(settings: type) -> tuple[Setting, ...]:
     helps: dict[str, str] = {}
     for base in filter(dataclasses.is_dataclass, settings.__mro__):
         texts = _texts_under_fields(base)
-        own = (name for name in base.__annotations__ if name in fields)
-        helps = helps | {name: texts.get(name, "") for name in own if name not in helps}
+        names = (name for name in base.__annotations__ if name in fields)
+        helps = helps | {name: texts.get(name, "") for name in names if name not in helps}
     _known[settings] = tuple(_described(fields[name], hints[name], helps[name]) for name in helps)
     return _known[settings]
 
 
 def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting:  # noqa: ANN401
-    annotation, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    annotation, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if not text:
         raise TypeError(f"the field `{field.name}` needs a text under it")
-    written = next((mark for mark in marks if isinstance(mark, Written)), Written("", ()))
-    least = next((mark for mark in marks if isinstance(mark, AtLeast)), None)
-    reader = next((mark for mark in marks if callable(mark)), None)
+    written = next((note for note in notes if isinstance(note, Written)), Written("", ()))
+    least = next((note for note in notes if isinstance(note, AtLeast)), None)
+    reader = next((note for note in notes if callable(note)), None)
     parts = _parts(annotation)
     may_be_none = types.NoneType in parts
     forms = [_FORMS[get_origin(part)] for part in parts if get_origin(part) in _FORMS]
@@ -224,7 +224,7 @@ def _described(field: dataclasses.Field[Any], hint: Any, text: str) -> Setting: 
         lowest=None if least is None else least.lowest,
         pattern=written.pattern,
         reader=reader,
-        marks=tuple(mark for mark in marks if isinstance(mark, str)),
+        notes=tuple(note for note in notes if isinstance(note, str)),
     )
 
 

@@ -22,8 +22,8 @@ SECRET_VARIABLES = (
 
 _LENGTH = 8  # what is shorter may be part of a word, and no secret
 _HAS_PORT = r"(?:(?<=http://)|(?<=https://)|(?<=hdfs://))"
-# After a colon, up to the last @, unless that is a port, which buckets have not; a secret key of
-# AWS may hold slashes.
+# A password stands between a colon and the last @; it may hold slashes, as secret keys of AWS do.
+# With http, https and hdfs, digits between a colon and a slash are a port instead.
 _PASSWORD = re.compile(rf"(?<=://)(?!{_HAS_PORT}[^/@:\s]*:\d+/)[^/@\s]*:\S*@", re.IGNORECASE)
 _PASSWORD_IN_OPTION = re.compile(r"(?i)(?<=%3A%2F%2F)[^/@&\s]*?%3A[^/@&\s]*%40")
 _OPTION = re.compile(

@@ -107,10 +107,10 @@ def options_of(settings: type) -> tuple[Option, ...]:
 
 
 def _option_of(setting: Setting) -> Option:
-    words = frozenset(mark for mark in setting.marks if mark in WORDS)
-    spelled = [mark for mark in setting.marks if mark.startswith("--")]
-    metavars = [mark for mark in setting.marks if mark not in words and mark not in spelled]
-    if any(mark.islower() for mark in metavars):
+    words = frozenset(note for note in setting.notes if note in WORDS)
+    spelled = [note for note in setting.notes if note.startswith("--")]
+    metavars = [note for note in setting.notes if note not in words and note not in spelled]
+    if any(note.islower() for note in metavars):
         raise TypeError(f"the field `{setting.name}` must have words out of {WORDS}")
     plain = {int: "N", float: "X", str: "TEXT"}.get(setting.kind or str, "")
     if setting.choices:

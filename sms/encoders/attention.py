@@ -87,8 +87,8 @@ def grouped_attention(
 
     With a step of 1 a group is equally long: nothing is padded and nothing masked.
     """
-    counts = np.unique(-(lengths // -step), return_counts=True)[1][::-1]
-    parts = np.split(lengths, np.cumsum(counts)[:-1])
+    group_sizes = np.unique(-(lengths // -step), return_counts=True)[1][::-1]
+    parts = np.split(lengths, np.cumsum(group_sizes)[:-1])
     groups = [(int(part.sum()), _attention_together(part, machine, heads, bias)) for part in parts]
 
     def attend(qkv: torch.Tensor, context: torch.Tensor) -> None:

@@ -57,9 +57,9 @@ class Counted:
         """Count the words of every sentence, by which words of the vocabulary are known."""
         words = texts.sentence_words
         is_known = known_words[words.values]
-        counts = texts.is_kept[words.values]
-        is_used = counts & is_known
-        return cls(is_known, is_used, words.lengths, words.sums(counts), words.sums(is_used))
+        is_kept = texts.is_kept[words.values]
+        is_used = is_kept & is_known
+        return cls(is_known, is_used, words.lengths, words.sums(is_kept), words.sums(is_used))
 
     def are_seen(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have anything to encode: without a word that counts, stop words."""
@@ -166,9 +166,9 @@ class Encoder:
                 f"sentences, got an array of shape {is_cut.shape}"
             )
         self.counts["truncated"] += int(is_cut.sum())
-        rows, own = self._kept_or_fresh(texts, counted)
-        pooled = own.astype(np.float64)
-        words = Ragged(np.empty(0, np.int64), np.zeros(len(own) + 1, np.int64))
+        rows, sentence_vectors = self._kept_or_fresh(texts, counted)
+        pooled = sentence_vectors.astype(np.float64)
+        words = Ragged(np.empty(0, np.int64), np.zeros(len(sentence_vectors) + 1, np.int64))
         points, means = np.empty((0, self.dimension), np.float32), pooled
         if self._rows_are == "words":
             words = Ragged(np.arange(len(rows)), offsets_of(counted.n_known))
@@ -176,7 +176,7 @@ class Encoder:
         elif self._rows_are == "means":
             means = rows
         # a model that looks words up itself may have found none
-        is_seen = counted.are_seen(texts) & own.any(axis=1)
+        is_seen = counted.are_seen(texts) & sentence_vectors.any(axis=1)
         n_known = counted.n_known * is_seen
         return EncodedSentences(
             word_points=points,
@@ -222,21 +222,29 @@ class Encoder:
         """Return what is kept of sentences' words, row after row, and each sentence's own."""
         sentences, n_rows = texts.sentences, self._n_rows(counted)
         missing = np.array(self._recent.missing(sentences), dtype=np.int64)
-        rows, own = self._read_or_encode(texts, missing, counted)
+        rows, sentence_vectors = self._read_or_encode(texts, missing, counted)
         offsets = offsets_of(n_rows[missing])
-        n_bytes = np.diff(offsets) * rows.itemsize * self.dimension + own.itemsize * self.dimension
+        n_bytes = (
+            np.diff(offsets) * rows.itemsize * self.dimension
+            + sentence_vectors.itemsize * self.dimension
+        )
         first = int(np.searchsorted(-np.cumsum(n_bytes[::-1])[::-1], -CACHE_BYTES))
-        # whole arrays are not to be kept for the sake of a slice
+        # copies, for a slice would keep its whole array in memory
         fresh = {
-            sentences[missing[k]]: (rows[offsets[k] : offsets[k + 1]].copy(), own[k].copy())
+            sentences[missing[k]]: (
+                rows[offsets[k] : offsets[k + 1]].copy(),
+                sentence_vectors[k].copy(),
+            )
             for k in range(first, missing.size)
         }
         self.counts["sentences"] += len(sentences)
         self.counts["cached"] += len(sentences) - missing.size
         if missing.size < len(sentences):
-            rows, own = self._with_recent(sentences, missing, n_rows, rows, own)
+            rows, sentence_vectors = self._with_recent(
+                sentences, missing, n_rows, rows, sentence_vectors
+            )
         self._recent.add(fresh, CACHE_BYTES)
-        return rows, own
+        return rows, sentence_vectors
 
     def _with_recent(
         self,
@@ -244,16 +252,18 @@ class Encoder:
         missing: np.ndarray,
         n_rows: np.ndarray,
         rows: np.ndarray,
-        own: np.ndarray,
+        sentence_vectors: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Put what is fresh and what is kept into the order of the sentences."""
         starts = offsets_of(n_rows)
         all_rows = np.empty((starts[-1], self.dimension), rows.dtype)
-        all_own = np.empty((len(sentences), self.dimension), own.dtype)
-        all_rows[ranges(starts[missing], n_rows[missing])], all_own[missing] = rows, own
+        all_sentence_vectors = np.empty((len(sentences), self.dimension), sentence_vectors.dtype)
+        all_rows[ranges(starts[missing], n_rows[missing])] = rows
+        all_sentence_vectors[missing] = sentence_vectors
         for k in np.delete(np.arange(len(sentences)), missing).tolist():
-            all_rows[starts[k] : starts[k + 1]], all_own[k] = self._recent[sentences[k]]
-        return all_rows, all_own
+            kept_rows, all_sentence_vectors[k] = self._recent[sentences[k]]
+            all_rows[starts[k] : starts[k + 1]] = kept_rows
+        return all_rows, all_sentence_vectors
 
     def _read_or_encode(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
@@ -264,20 +274,20 @@ class Encoder:
         n_rows = self._n_rows(counted)[wanted]
         starts = offsets_of(n_rows)
         rows = np.empty((starts[-1], self.dimension), self._dtype)
-        own = np.empty((wanted.size, self.dimension), np.float32)
+        sentence_vectors = np.empty((wanted.size, self.dimension), np.float32)
         rules = texts.vocabulary.rules.signature
         keys = [key_of(rules, texts.sentences[k]) for k in wanted.tolist()]
         read = self._disk.read(keys, n_rows)
-        for k, vectors in read.items():
-            rows[starts[k] : starts[k + 1]], own[k] = vectors
+        for k, stored in read.items():
+            rows[starts[k] : starts[k + 1]], sentence_vectors[k] = stored
         self.counts["from_disk"] += len(read)
         left = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
         fresh = self._fresh(texts, wanted[left], counted)
-        rows[ranges(starts[left], n_rows[left])], own[left] = fresh
+        rows[ranges(starts[left], n_rows[left])], sentence_vectors[left] = fresh
         self._disk.write(
-            {keys[k]: (rows[starts[k] : starts[k + 1]], own[k]) for k in left.tolist()}
+            {keys[k]: (rows[starts[k] : starts[k + 1]], sentence_vectors[k]) for k in left.tolist()}
         )
-        return rows, own
+        return rows, sentence_vectors
 
     def _fresh(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
@@ -287,11 +297,11 @@ class Encoder:
             return nothing.astype(self._dtype), nothing.astype(np.float32)
         needs_words = self._rows_are != "nothing"
         kept = Ragged(counted.is_used & needs_words, texts.sentence_words.offsets).take(wanted)
-        words, own = self.vectors_of(texts, wanted, kept)
+        words, sentence_vectors = self.vectors_of(texts, wanted, kept)
         if self._rows_are != "means":
-            return words, own
+            return words, sentence_vectors
         of_sentences = Ragged.from_lengths(np.arange(len(words)), counted.n_known[wanted])
-        return pool_rows(words, of_sentences, with_maximum=False)[0], own
+        return pool_rows(words, of_sentences, with_maximum=False)[0], sentence_vectors
 
 
 class WordEncoder(Encoder):
@@ -337,7 +347,7 @@ class WordEncoder(Encoder):
         returns that.
         """
         vectors = texts.vocabulary.column(self._column, self._embedded)
-        # in the order of the alphabet, so that no sum follows which words came before
+        # sorted, so that sums over words do not depend on the words that came before
         order = np.argsort(np.array(texts.vocabulary.words, dtype=object), kind="stable")
         rows = np.empty(order.size, dtype=np.int64)
         rows[order] = np.arange(order.size)
@@ -406,8 +416,8 @@ class SentenceEncoder(Encoder):
         vectors = np.zeros((wanted.size, self.dimension), dtype=np.float32)
 
         def compute(batch: np.ndarray) -> None:
-            own = [inputs[k] for k in filled[batch].tolist()]
-            vectors[filled[batch]] = self._checked(self.embed(own), len(own))
+            batch_inputs = [inputs[k] for k in filled[batch].tolist()]
+            vectors[filled[batch]] = self._checked(self.embed(batch_inputs), len(batch_inputs))
 
         self.batches.run(lengths[filled], compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors

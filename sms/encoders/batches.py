@@ -60,7 +60,7 @@ class Batches:
                         f"out of GPU memory with a single sequence of {n_places} tokens; give the "
                         "model more memory or run it with `device` cpu"
                     ) from error
-            # here the error, and what it holds, is gone
+            # only here, after the `except` block, are the error and the tensors it holds freed
             has_failed, self._now = True, max(n_places // 2, 1)
             message = "out of GPU memory with %d tokens at once; going on with at most %d"
             logger.warning(message, n_places, self._now)

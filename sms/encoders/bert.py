@@ -65,7 +65,7 @@ class Pooling:
             vectors = np.maximum.reduceat(pooled, starts, axis=0)
         else:
             of_sentence = np.add.reduceat(n_tokens, starts)[windows.sentence]
-            # exactly 1 for a window alone
+            # a sentence's only window gets a share of exactly 1
             shares = (n_tokens / np.maximum(of_sentence, 1))[:, None].astype(np.float32)
             vectors = np.add.reduceat(pooled * shares, starts, axis=0)
         if self.normalises:

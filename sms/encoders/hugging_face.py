@@ -32,15 +32,15 @@ def load_hf(
     Raises `ValueError` for a model that is missing, damaged or of another kind, and for options
     that do not fit it.
     """
-    own = ModelFolder.open(path, after="hf:", runtime=runtime)
-    model = own.load_encoder()
+    model_folder = ModelFolder.open(path, after="hf:", runtime=runtime)
+    model = model_folder.load_encoder()
     choice = LayerChoice.parse(layers, model.config.num_hidden_layers)
     return BertEncoder(
-        token_model(model, own.tokenizer, choice, own.machine),
-        PieceCutter(own.tokenizer.backend_tokenizer),
-        name=f"{own.name}|layer:{layers}",
-        content_hash=own.content_hash,
-        max_tokens=most_tokens(model, own.tokenizer),
+        token_model(model, model_folder.tokenizer, choice, model_folder.machine),
+        PieceCutter(model_folder.tokenizer.backend_tokenizer),
+        name=f"{model_folder.name}|layer:{layers}",
+        content_hash=model_folder.content_hash,
+        max_tokens=most_tokens(model, model_folder.tokenizer),
         pooling=Pooling(mode=pooling),
     )
 

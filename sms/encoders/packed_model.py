@@ -38,7 +38,7 @@ _WIDTHS_OF_ANY = 24
 
 _TABLES = tomllib.loads(Path(__file__).with_name("families.toml").read_text("utf-8"))
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
-    family: _TABLES["bert"] | own for family, own in _TABLES.items()
+    family: _TABLES["bert"] | table for family, table in _TABLES.items()
 }
 _APPROXIMATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 """How GELU is computed, by the name of the activation."""
@@ -116,7 +116,7 @@ class PackedModel:
         self.dimension = shape.dimension * layers.width
         self.machine = machine
         self._shape, self._layers = shape, layers
-        # layers that are kept, and the widest one at work
+        # memory for the layers that are kept, and for the one being computed at its widest
         widths = (_WIDTHS_AT_WORK + len(layers.numbers)) * shape.dimension
         self.bytes_per_token = widths * machine.dtype.itemsize + 2 * 4 * self.dimension
 
@@ -188,7 +188,7 @@ class PackedModel:
 
     def _bias(self, width: int) -> torch.Tensor:
         """Return MPNet's bias by relative position, shape (1, heads, width, width)."""
-        if self._biases.shape[-1] < width:  # it goes by distance, so a part serves fewer tokens
+        if self._biases.shape[-1] < width:  # a corner serves shorter sequences
             places = torch.arange(width)
             buckets = _relative_buckets(places[None, :] - places[:, None])
             self._biases = self._bias_table[buckets.to(self.machine.device)].permute(2, 0, 1)[None]
@@ -222,7 +222,7 @@ class PaddedModel:
         self.machine = machine
         self._model = model.to(machine.device, machine.dtype).eval()
         self._padding, self._layers = padding, layers
-        # all layers, which the library keeps, and one at work
+        # memory for all layers, which the library keeps, and for the one being computed
         widths = (_WIDTHS_OF_ANY + model.config.num_hidden_layers) * model.config.hidden_size
         self.bytes_per_token = widths * machine.dtype.itemsize + 2 * 4 * self.dimension
 
@@ -239,6 +239,6 @@ class PaddedModel:
             output_hidden_states=True,
             return_dict=True,
         )
-        # some models still normalise what they hand out as the last layer
+        # some models normalise their last layer only after adding it to `hidden_states`
         layers = (*output.hidden_states[:-1], output.last_hidden_state)
         return self._layers.joined(states[mask] for states in layers)

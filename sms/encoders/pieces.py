@@ -141,11 +141,11 @@ class PieceCutter:
             pieces = Ragged.from_rows([])
         n_seen = len(pieces)
         if n_seen < len(words):
-            # the tokenizer deletes some words (lone combining marks); one that counts must not go
-            counts = texts.vocabulary.is_kept[n_seen:]
+            # the tokenizer deletes some words (lone combining marks); those that count get a filler
+            are_kept = texts.vocabulary.is_kept[n_seen:]
             fresh = [
                 [_FAILED] if encoding is None else encoding.ids or self._filler * int(is_kept)
-                for encoding, is_kept in zip(self._encoded(words[n_seen:]), counts, strict=True)
+                for encoding, is_kept in zip(self._encoded(words[n_seen:]), are_kept, strict=True)
             ]
             if self._is_word_local and texts.has_piece_words:
                 fresh = [row if len(row) <= max_pieces else self._filler for row in fresh]
@@ -156,12 +156,12 @@ class PieceCutter:
     def _encoded(self, texts: Sequence[str]) -> list[Encoding | None]:
         """Cut texts, those with an unknown piece in compatibility form where that is better."""
         encoded = encodings(self._tokenizer, texts)
-        again = [k for k, own in enumerate(encoded) if self._n_unknown(own)]
+        again = [k for k, encoding in enumerate(encoded) if self._n_unknown(encoding)]
         if again:
             plain = encodings(self._normalising, [texts[k] for k in again])
-            for k, own in zip(again, plain, strict=True):
-                if own is not None and self._n_unknown(own) < self._n_unknown(encoded[k]):
-                    encoded[k] = own
+            for k, nfkc in zip(again, plain, strict=True):
+                if nfkc is not None and self._n_unknown(nfkc) < self._n_unknown(encoded[k]):
+                    encoded[k] = nfkc
         return encoded
 
     def _n_unknown(self, encoding: Encoding | None) -> int:
@@ -173,8 +173,8 @@ class PieceCutter:
     def _normalising(self) -> Tokenizer:
         """The tokeniser, with NFKC before what it does itself; places stay those of the text."""
         tokenizer = Tokenizer.from_str(self._tokenizer.to_str())
-        own = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *own])
+        existing = [tokenizer.normalizer] if tokenizer.normalizer is not None else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *existing])
         return tokenizer
 
     def _by_sentence(self, texts: SegmentedTexts, wanted: np.ndarray) -> SentencePieces:
@@ -198,7 +198,7 @@ class PieceCutter:
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding | None]:
     """Cut texts into pieces, without special ones; None for a text that the tokeniser fails on."""
-    tokenizer.encode_special_tokens = True  # a copy from another process has forgotten it
+    tokenizer.encode_special_tokens = True  # a copy from another process loses this setting
     return attempt_each(functools.partial(tokenizer.encode_batch, add_special_tokens=False), texts)
 
 
@@ -208,7 +208,7 @@ def attempt_each(split: Callable[[list[str]], Sequence[R]], texts: Sequence[str]
     if together is not None:
         return [*together]
     alone = [attempt(split, [text]) for text in texts]
-    return [None if own is None else own[0] for own in alone]
+    return [None if results is None else results[0] for results in alone]
 
 
 def read_marks_as_letters(tokenizer: Tokenizer) -> None:
@@ -220,25 +220,25 @@ def read_marks_as_letters(tokenizer: Tokenizer) -> None:
     """
     marks = _marks(tokenizer)
     tokenizer.add_special_tokens(sorted(marks))
-    rests: dict[str, list[str]] = {}  # a pattern by first letters is the fastest
+    rests: dict[str, list[str]] = {}  # by first letter, which makes the fastest pattern
     for mark in sorted(marks.union(_BYTES)):
         if _is_taken(tokenizer, mark):
             rests.setdefault(re.escape(mark[0]), []).append(re.escape(mark[1:]))
     if rests:
-        pattern = "|".join(f"{first}(?={'|'.join(own)})" for first, own in rests.items())
+        pattern = "|".join(f"{first}(?={'|'.join(endings)})" for first, endings in rests.items())
         parting = pre_tokenizers.Split(Regex(pattern), "merged_with_previous")
-        own = [] if tokenizer.pre_tokenizer is None else [tokenizer.pre_tokenizer]
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*own, parting])
+        existing = [] if tokenizer.pre_tokenizer is None else [tokenizer.pre_tokenizer]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*existing, parting])
 
 
 def _is_taken(tokenizer: Tokenizer, mark: str) -> bool:
     """Tell whether a mark is one piece; what stands for an unknown letter of it is shorter."""
     number = tokenizer.token_to_id(mark)
     return number is not None and any(
-        own == number and end - start >= len(mark)
+        piece == number and end - start >= len(mark)
         for encoding in encodings(tokenizer, [mark, f"a {mark} a{mark}"])
         if encoding is not None
-        for own, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+        for piece, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
     )
 
 
@@ -260,7 +260,7 @@ def without_marks(
 ) -> list[R | None]:
     """Put None in the place of a text that has one of the marks."""
     pairs = zip(encoded, texts, strict=True)
-    return [None if any(mark in text for mark in marks) else own for own, text in pairs]
+    return [None if any(mark in text for mark in marks) else encoding for encoding, text in pairs]
 
 
 def _unknown_piece(model: dict[str, object], tokenizer: Tokenizer) -> int | None:

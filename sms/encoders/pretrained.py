@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import torch
-import transformers  # here: two threads that import it first at once may get half of it
+import transformers  # not in functions: two threads importing it at once may get half of it
 from safetensors import SafetensorError, safe_open
 
 from sms.encoders import EncoderRuntime
@@ -168,11 +168,11 @@ def n_places(model: Any) -> int:
     """
     said = limit_of(getattr(model.config, "max_position_embeddings", None))
     tables = (
-        own
-        for name, own in model.named_modules()
-        if name.endswith("position_embeddings") and isinstance(own, torch.nn.Embedding)
+        module
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding)
     )
-    padding = next((own.padding_idx for own in tables if own.padding_idx is not None), None)
+    padding = next((table.padding_idx for table in tables if table.padding_idx is not None), None)
     return said if padding is None or said == NO_LIMIT else said - padding - 1
 
 

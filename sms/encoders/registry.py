@@ -54,7 +54,7 @@ class EncoderKind:
                 f"`vectors` of encoder `{self.kind}` must be words, sentences or both, got "
                 f"{self.vectors}"
             )
-        settings_of(self.options)  # what they are is wrong now, or never
+        settings_of(self.options)  # raises here, not later, if the options are declared wrongly
 
     @property
     def spec(self) -> str:
@@ -117,7 +117,11 @@ class EncoderSpec:
     def values(self) -> dict[str, Any]:
         """Every option's value, defaults included."""
         known = {setting.name: setting for setting in settings_of(self.kind.options)}
-        defaults = {name: own.default for name, own in known.items() if own.default is not MISSING}
+        defaults = {
+            name: setting.default
+            for name, setting in known.items()
+            if setting.default is not MISSING
+        }
         said = self.options.items()
         return defaults | {name: _value(known[name], text) for name, text in said}
 
@@ -127,7 +131,7 @@ def _value(setting: Setting, text: str) -> Any:
     if setting.kind is bool:
         return {"true": True, "false": False}.get(text, text)
     if setting.kind in (int, float):
-        with suppress(ValueError):  # it stays a text, which is refused
+        with suppress(ValueError):  # what is no number stays a text, which the settings refuse
             return setting.kind(text)
     return text
 
@@ -137,9 +141,9 @@ ENCODERS = {
     kind: EncoderKind(
         kind=kind,
         options=OPTIONS.get(kind, Settings),
-        **own | {"vectors": tuple(own["vectors"])},
+        **table | {"vectors": tuple(table["vectors"])},
     )
-    for kind, own in _TABLES.items()
+    for kind, table in _TABLES.items()
 }
 """Every kind of encoder by name; one that is added is one like all others."""
 

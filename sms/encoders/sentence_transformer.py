@@ -94,7 +94,7 @@ class LibraryEncoder(SentenceEncoder):
     def _lengths(self, sentences: list[str], numbers: np.ndarray) -> np.ndarray:
         """Return the tokens of some sentences, uncut."""
         if self._tokenizer is None:
-            # a model without such a tokenizer looks words up; to sort by, characters will do
+            # a model without a tokenizer looks words up; characters are enough to sort by length
             return np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         lengths = np.array([-1 if row is None else len(row) for row in self._pieces(sentences)])
         if (lengths < 0).any():
@@ -110,10 +110,13 @@ class LibraryEncoder(SentenceEncoder):
 
 def load_st(path: str, *, runtime: EncoderRuntime) -> BertEncoder | LibraryEncoder:
     """Load a sentence-transformers model from a folder or by its id on the hub."""
-    own = ModelFolder.open(path, after="st:", runtime=runtime)
-    model = _load(own.folder)
-    return _own_encoder(model, own) or LibraryEncoder(
-        model, name=own.name, content_hash=own.content_hash, machine=own.machine
+    model_folder = ModelFolder.open(path, after="st:", runtime=runtime)
+    model = _load(model_folder.folder)
+    return _own_encoder(model, model_folder) or LibraryEncoder(
+        model,
+        name=model_folder.name,
+        content_hash=model_folder.content_hash,
+        machine=model_folder.machine,
     )
 
 
@@ -122,7 +125,7 @@ def _load(folder: Path) -> Any:
 
     def loaded() -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        if (model.max_seq_length or 0) < 0:  # the library takes the -1 of "no limit" for one
+        if (model.max_seq_length or 0) < 0:  # the library reads -1, "no limit", as a limit
             model.max_seq_length = NO_LIMIT
         model.encode(PROBE, show_progress_bar=False)
         return model
@@ -141,7 +144,7 @@ def _prompt_of(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
-def _own_encoder(model: Any, own: ModelFolder) -> BertEncoder | None:
+def _own_encoder(model: Any, model_folder: ModelFolder) -> BertEncoder | None:
     """Return an encoder with this project's forward pass, None if it gives other vectors."""
     pooling = _plain_pooling(model)
     if pooling is None or not getattr(model.tokenizer, "is_fast", False):
@@ -155,8 +158,8 @@ def _own_encoder(model: Any, own: ModelFolder) -> BertEncoder | None:
         return BertEncoder(
             token_model(transformer, tokenizer, layers, where),
             PieceCutter(tokenizer.backend_tokenizer),
-            name=own.name,
-            content_hash=own.content_hash,
+            name=model_folder.name,
+            content_hash=model_folder.content_hash,
             max_tokens=min(limit_of(model.max_seq_length), longest),
             pooling=pooling,
             has_words=False,
@@ -166,8 +169,8 @@ def _own_encoder(model: Any, own: ModelFolder) -> BertEncoder | None:
     vectors = probe.encode(Segmenter().segment(pa.array([PROBE]))).pooled
     expected = model.encode([PROBE], show_progress_bar=False)
     if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
-        return encoder(own.machine)
-    logger.warning("%s: its own library gives other vectors; using that", own.name)
+        return encoder(model_folder.machine)
+    logger.warning("%s: its own library gives other vectors; using that", model_folder.name)
     return None
 
 

@@ -40,7 +40,7 @@ over letters take about 200 KB a word."""
 USE_PUBLISHED = "https://tfhub.dev/google/universal-sentence-encoder/4"
 ELMO_PUBLISHED = "https://tfhub.dev/google/elmo/3"
 
-# signature, its argument and its output: of TF2 SavedModels and of the older modules
+# Names of a signature, its argument and its output: in TF2 SavedModels, then in older modules.
 _CONVENTIONS = (("serving_default", "inputs", "outputs"), ("default", "text", "default"))
 # Some Transformers ignore what comes after 128 words (tensorflow/hub issue 244).
 _LONGEST_PROBE = 256
@@ -139,11 +139,11 @@ def _configure(tensorflow: ModuleType, runtime: EncoderRuntime) -> None:
             "`device` must be auto or cpu here, got cuda: TensorFlow sees no GPU; "
             "install a TensorFlow that does with `pip install 'tensorflow[and-cuda]'`"
         )
-    # what the first model of a process set stays
+    # TensorFlow refuses other settings once the first model of the process runs; they stay then
     with contextlib.suppress(RuntimeError):
         if runtime.device == "cpu":
             tensorflow.config.set_visible_devices([], "GPU")
-        for gpu in gpus:  # or it takes all of the memory, and torch has none
+        for gpu in gpus:  # else TensorFlow takes all memory and torch gets none
             tensorflow.config.experimental.set_memory_growth(gpu, True)
         if runtime.threads:
             tensorflow.config.threading.set_intra_op_parallelism_threads(runtime.threads)
@@ -244,7 +244,8 @@ def _embed_of(model: HubModel) -> Callable[[list[str]], np.ndarray]:
             places = np.stack([pieces.owners, places_of(pieces.lengths)], axis=1)
             shape = np.array([len(texts), pieces.lengths.max()])
             sparse = {"values": pieces.values, "indices": places, "dense_shape": shape}
-            return lite(**{name: constant(own) for name, own in sparse.items()})["default"].numpy()
+            inputs = {name: constant(array) for name, array in sparse.items()}
+            return lite(**inputs)["default"].numpy()
 
         return embed
     if callable(loaded):

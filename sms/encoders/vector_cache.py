@@ -123,15 +123,18 @@ class VectorCache:
                     n_bytes = int(n_rows[place]) * width
                     if len(row[0]) == n_bytes + self._dimension * 4:
                         words = np.frombuffer(row[0][:n_bytes], self._dtype)
-                        own = np.frombuffer(row[0][n_bytes:], np.float32)
-                        vectors[place] = words.reshape(-1, self._dimension), own
+                        sentence_vector = np.frombuffer(row[0][n_bytes:], np.float32)
+                        vectors[place] = words.reshape(-1, self._dimension), sentence_vector
         except sqlite3.Error as error:
             logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
         return vectors
 
     def write(self, entries: Mapping[bytes, SentenceVectors]) -> None:
         """Write the vectors of a batch, all of them or none."""
-        blobs = ((key, words.tobytes() + own.tobytes()) for key, (words, own) in entries.items())
+        blobs = (
+            (key, words.tobytes() + sentence_vector.tobytes())
+            for key, (words, sentence_vector) in entries.items()
+        )
         rows = ((key, blob, _hash(key + blob, 8)) for key, blob in blobs)
         try:
             with closing(self._connected()) as database, database:

@@ -176,7 +176,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         raise ValueError(
             f"`column` must be one of {', '.join(scorer.score_fields)}, got {column!r}"
         )
-    rows = composed_rows(rows)  # places are those of what is read, and shown
+    rows = composed_rows(rows)  # places in texts are those of the composed form, which is shown
     prepared = scorer.prepare(rows)
     scored = scorer.compare(prepared)
     names = scorer.input_columns
@@ -185,7 +185,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         for row in rows.to_pylist()
     ]
     sides = tuple(side for side, name in LIST_COLUMN.items() if name in names)
-    metric = next((own for own in scorer.metrics if column in own.columns), None)
+    metric = next((metric for metric in scorer.metrics if column in metric.columns), None)
     about = {
         "metric": column,
         "signature": scorer.signatures[column],
@@ -204,12 +204,12 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
             return list(_by_plans(scorer, prepared, metric, listed, known))
         details = metric.details(prepared, column)
         if "tokens" in details:
-            sides = ()  # what a source adds would take a pass for each sentence
+            sides = ()  # leaving out sentences would take a forward pass for each
     listed = [_as_read(row, scorer.config) for row in listed]
     explained = list(_by_omission(scorer, column, sides, listed, known))
     for name, of_rows in details.items():
         pairs = zip(explained, of_rows, strict=True)
-        explained = [replace(whole, **{name: own}) for whole, own in pairs]
+        explained = [replace(whole, **{name: detail}) for whole, detail in pairs]
     return explained
 
 
@@ -237,8 +237,8 @@ def _by_plans(
     """
     finder = PlanFinder(scorer, batch, metric)
     is_best = metric.against == REFERENCE and scorer.config.multi_reference == "best"
-    for number, (row, own) in enumerate(zip(rows, known, strict=True)):
-        score = own["score"]
+    for number, (row, about_row) in enumerate(zip(rows, known, strict=True)):
+        score = about_row["score"]
         candidate, *others = finder.placed_texts(number, row)
         moves = [finder.moves(candidate, other) for other in others]
         # one pair that is too large leaves a row without a score, though others have plans
@@ -247,10 +247,10 @@ def _by_plans(
             defined = sorted(defined, key=lambda move: move.distance)[:1]
         explained = sum(move.similarity for move in defined) / max(len(defined), 1)
         if (score is None) != (not defined) or abs(explained - (score or 0.0)) > SCORE_ATOL:
-            name, n_plans = own["metric"], len(defined)
+            name, n_plans = about_row["metric"], len(defined)
             raise RuntimeError(f"`{name}` is {score!r}, but its {n_plans} plans give {explained!r}")
         yield Explanation(
-            **own,
+            **about_row,
             candidate=candidate[1],
             others=tuple(units for _, units in others),
             moves=tuple(defined),
@@ -268,18 +268,20 @@ def _by_omission(
     """Score every row without each of its sentences, all in one batch."""
     texts = [_plain_texts(sides, scorer.config.rules, row) for row in rows]
     left_out = [
-        [] if own["score"] is None else list(_omissions(row, listed))
-        for row, listed, own in zip(rows, texts, known, strict=True)
+        [] if about_row["score"] is None else list(_omissions(row, listed))
+        for row, listed, about_row in zip(rows, texts, known, strict=True)
     ]
     rows_without = [row for omitted in left_out for _, _, row in omitted]
     without = iter(_scores_of(rows_without, scorer, column))
-    for (candidate, *others), omitted, own in zip(texts, left_out, known, strict=True):
+    for (candidate, *others), omitted, about_row in zip(texts, left_out, known, strict=True):
         effects = []
         for text, unit, _ in omitted:
             rest = next(without)
-            drop = None if rest is None else own["score"] - rest
+            drop = None if rest is None else about_row["score"] - rest
             effects.append(SentenceEffect(text.side, text.number, unit, rest, drop))
-        yield Explanation(**own, candidate=candidate, others=tuple(others), effects=tuple(effects))
+        yield Explanation(
+            **about_row, candidate=candidate, others=tuple(others), effects=tuple(effects)
+        )
 
 
 def _omissions(row: _Row, texts: Sequence[TextUnits]) -> Iterator[tuple[TextUnits, Unit, _Row]]:

@@ -104,9 +104,9 @@ class PlanFinder:
         texts = self._batch.texts
         units: list[Unit] = []
         vectors: list[_Vector | None] = []
-        own, rows = texts.text_sentences[at].tolist(), self._text_sentences[at].tolist()
+        numbers, rows = texts.text_sentences[at].tolist(), self._text_sentences[at].tolist()
         placed = groupby(units_of(text, texts, at, self._rules), attrgetter("sentence"))
-        for (_, group), number, row in zip(placed, own, rows, strict=True):
+        for (_, group), number, row in zip(placed, numbers, rows, strict=True):
             sentence, *words = group
             words = self._without_unknown(words, number, row)
             has_mass = bool(self._encoded.weights[row])
@@ -166,16 +166,16 @@ def units_of(text: str, texts: SegmentedTexts, number: int, rules: TextRules) ->
     """
     stop = 0
     for k, sentence in enumerate(texts.text_sentences[number].tolist()):
-        own = texts.sentences[sentence]
-        start = text.find(own, stop)
+        sentence_text = texts.sentences[sentence]
+        start = text.find(sentence_text, stop)
         if start < 0:
             raise RuntimeError(f"sentence {k} of a text is not in it as it was cut out")
-        stop = start + len(own)
-        yield Unit(text=own, kind=SENTENCE, sentence=k, start=start, stop=stop)
+        stop = start + len(sentence_text)
+        yield Unit(text=sentence_text, kind=SENTENCE, sentence=k, start=start, stop=stop)
         for first, end, dropped in _places(texts, sentence, rules):
             yield Unit(
-                text=own[first:end], kind=WORD, sentence=k, start=start + first, stop=start + end,
-                dropped=dropped,
+                text=sentence_text[first:end], kind=WORD, sentence=k,
+                start=start + first, stop=start + end, dropped=dropped,
             )  # fmt: skip
 
 
@@ -183,17 +183,17 @@ def _places(
     texts: SegmentedTexts, sentence: int, rules: TextRules
 ) -> Iterator[tuple[int, int, str | None]]:
     """Yield every word, and what the tokeniser writes in another way than the text."""
-    own = texts.sentences[sentence]
+    sentence_text = texts.sentences[sentence]
     words = texts.sentence_words[sentence].tolist()
     done = 0
     for number, (start, stop) in zip(words, word_spans(texts, sentence).tolist(), strict=True):
         is_kept = texts.is_kept[number]
         if start == stop and not is_kept:
             continue  # `_between` has what stands there
-        yield from _between(own, done, start)
+        yield from _between(sentence_text, done, start)
         yield start, stop, None if is_kept else _why_dropped(texts.vocabulary.words[number], rules)
         done = stop
-    yield from _between(own, done, len(own))
+    yield from _between(sentence_text, done, len(sentence_text))
 
 
 def _between(sentence: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:

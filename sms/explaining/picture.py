@@ -59,7 +59,7 @@ def printed_parts(parts: Sequence[float], total: float, digits: int) -> list[str
     whole = [math.floor(value) for value in exact]
     missing = round(total * unit) - sum(whole)
     by_loss = sorted(range(len(parts)), key=lambda k: whole[k] - exact[k])
-    step = 1 if missing > 0 else -1  # below zero only by the rounding of sums
+    step = 1 if missing > 0 else -1  # -1 only where rounding made the sum of the parts too large
     order = by_loss if missing > 0 else by_loss[::-1]
     for k in range(abs(missing)):
         whole[order[k % len(order)]] += step
@@ -177,11 +177,11 @@ def effects_picture(
     most = MAX_LIVE_SENTENCES if is_live else MAX_SENTENCES
     columns = []
     for place, (name, text) in enumerate(texts.items()):
-        own = {
+        effect_of = {
             e.unit.sentence: e for e in effects if (e.side, e.number) == (text.side, text.number)
         }
-        ranked = sorted(own, key=lambda k: -abs(own[k].drop or 0.0))
-        bars = {k: _effect_bar(effect, largest) for k, effect in own.items()}
+        ranked = sorted(effect_of, key=lambda k: -abs(effect_of[k].drop or 0.0))
+        bars = {k: _effect_bar(effect, largest) for k, effect in effect_of.items()}
         columns.append(_Column(text, name, place == 0, ranked, most, bars=bars))
     foot = (
         "Numbers: what the score loses when the sentence is left out. Blue raises the score, "

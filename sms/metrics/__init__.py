@@ -87,8 +87,8 @@ class KnownWords(Metric):
         (alias,), (column,) = self.encoders, self.columns
         encoded, text_sentences = batch.encoded[alias]
         known, kept = (
-            text_sentences.sums(counts[text_sentences.values])
-            for counts in (encoded.n_known, encoded.n_kept)
+            text_sentences.sums(n_words[text_sentences.values])
+            for n_words in (encoded.n_known, encoded.n_kept)
         )
         n_known, n_kept = known[batch.candidate], kept[batch.candidate]
         for side in self.sides:

@@ -68,9 +68,9 @@ def novelty(words: Ragged, candidate: np.ndarray, source: np.ndarray) -> np.ndar
     occurrence counts: a novel bigram said twice is two novel bigrams.
     """
     bigrams, n_distinct = number_ngrams(words, 2)
-    counts = counts_in(bigrams, n_distinct, candidate, source)
-    in_source = Ragged.from_lengths(counts, bigrams.lengths[candidate])
-    n_novel = in_source.sums(counts == 0)
+    n_in_source = counts_in(bigrams, n_distinct, candidate, source)
+    in_source = Ragged.from_lengths(n_in_source, bigrams.lengths[candidate])
+    n_novel = in_source.sums(n_in_source == 0)
     return _share(n_novel, in_source.lengths, words.lengths[source] > 0)
 
 

@@ -81,30 +81,37 @@ class TokenAligner:
         from sms.encoders.pretrained import ModelFolder, in_use, most_tokens
 
         folder = minilm_folder() if path == MINILM else None
-        own = ModelFolder.open(path, after=f"{NAME}@", runtime=runtime, folder=folder)
-        self._tokenizer = own.tokenizer
-        known = data_tables("bertscore_layers").get(own.name)
+        model_folder = ModelFolder.open(path, after=f"{NAME}@", runtime=runtime, folder=folder)
+        self._tokenizer = model_folder.tokenizer
+        known = data_tables("bertscore_layers").get(model_folder.name)
         layer = known if settings.layer is None else settings.layer
         chosen = "last" if layer is None else f"concat:{layer}"
-        choice = LayerChoice.parse(chosen, int(own.config.num_hidden_layers))
+        choice = LayerChoice.parse(chosen, int(model_folder.config.num_hidden_layers))
 
         def load() -> _Encoding:
-            model = own.load_encoder()
-            most = most_tokens(model, own.tokenizer)
-            return _Encoding(token_model(model, own.tokenizer, choice, own.machine), most)
+            model = model_folder.load_encoder()
+            most = most_tokens(model, model_folder.tokenizer)
+            return _Encoding(
+                token_model(model, model_folder.tokenizer, choice, model_folder.machine), most
+            )
 
         # several settings of one layer of a model share its forward pass
-        self._shared = in_use((TokenAligner, choice), str(own.folder), runtime, load)
+        self._shared = in_use((TokenAligner, choice), str(model_folder.folder), runtime, load)
         self._model, self._max_tokens = self._shared.model, self._shared.max_tokens
-        # As the library reads the first word of a text for models with byte-level pieces.
+        # Like bert-score, put a space before the text for models with byte-level pieces.
         self._before = " " if "ByteLevel" in str(self._tokenizer.backend_tokenizer) else ""
-        block_tokens = BLOCK_TOKENS[own.machine.device.type]
+        block_tokens = BLOCK_TOKENS[model_folder.machine.device.type]
         self._batches = Batches(block_tokens, is_padded=self._model.is_padded)
         hashes = self._read_weighting(settings, choice.highest)
-        self.content_hash = "+".join([own.content_hash, *hashes.values()])
-        weighting = [f"{what}:{own}" for what, own in ({"idf": "no"} | hashes).items()]
-        parts = [own.name, f"layer:{choice.highest}", f"hash:{own.content_hash[:12]}", *weighting]
-        self.signature = "|".join(parts) + own.machine.signature
+        self.content_hash = "+".join([model_folder.content_hash, *hashes.values()])
+        weighting = [f"{what}:{file_hash}" for what, file_hash in ({"idf": "no"} | hashes).items()]
+        parts = [
+            model_folder.name,
+            f"layer:{choice.highest}",
+            f"hash:{model_folder.content_hash[:12]}",
+            *weighting,
+        ]
+        self.signature = "|".join(parts) + model_folder.machine.signature
         self._n_cut = 0
 
     def _read_weighting(self, settings: BertScoreSettings, layer: int) -> dict[str, str]:
@@ -163,12 +170,12 @@ class TokenAligner:
         similarities, n_tokens, first = np.empty((len(pairs), 3)), 0, 0
         order, seen = np.lexsort((pairs[:, 0], pairs[:, 1])), set[int]()
         for place, pair in enumerate(order.tolist()):
-            own = set(pairs[pair].tolist())
-            if n_tokens and n_tokens + sum(sizes[k] for k in own - seen) > KEPT_TOKENS:
+            numbers = set(pairs[pair].tolist())
+            if n_tokens and n_tokens + sum(sizes[k] for k in numbers - seen) > KEPT_TOKENS:
                 self._fill(similarities, pairs, order[first:place], cut)
                 seen, n_tokens, first = set(), 0, place
-            n_tokens += sum(sizes[k] for k in own - seen)
-            seen |= own
+            n_tokens += sum(sizes[k] for k in numbers - seen)
+            seen |= numbers
         self._fill(similarities, pairs, order[first:], cut)
         read = [(*cut[a], *cut[b]) for a, b in pairs.tolist()]
         # equal tokens, or unknown ones only on both sides

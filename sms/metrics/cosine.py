@@ -41,12 +41,12 @@ def text_vectors(
         texts = filled[at : at + _TEXTS_AT_ONCE]
         first, last = offsets[texts[0]], offsets[texts[-1] + 1]
         starts = offsets[texts] - first
-        own = encoded.pooled[sentences[first:last]]
+        sentence_vectors = encoded.pooled[sentences[first:last]]
         if pooling == "max":
-            vectors[texts] = np.maximum.reduceat(own, starts, axis=0)
+            vectors[texts] = np.maximum.reduceat(sentence_vectors, starts, axis=0)
         else:
             of_each = weights[first:last]
-            sums = np.add.reduceat(own * of_each[:, None], starts, axis=0)
+            sums = np.add.reduceat(sentence_vectors * of_each[:, None], starts, axis=0)
             vectors[texts] = sums / np.add.reduceat(of_each, starts)[:, None]
     return vectors, is_defined & (vectors != 0).any(axis=1)
 

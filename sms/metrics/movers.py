@@ -56,7 +56,7 @@ def mover_similarities(
             values[scored] = np.exp(-costs[:, k])
             similarities[metric] = values, is_too_large
     if "sms" in metrics and metrics != {"sms"} and is_too_large.any():
-        # the words are what is too many; sentences alone may do
+        # words made these texts too large; their sentences alone may be few enough
         alone = frozenset({"sms"})
         similarities |= mover_similarities(
             encoded, text_sentences, candidate, reference, alone, threads

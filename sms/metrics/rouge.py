@@ -96,7 +96,7 @@ def numbered(words: Ragged) -> list[str]:
 
 @cache
 def _scorer(variants: tuple[str, ...], stems: bool) -> RougeScorer:
-    # What the library's threads are told by, once; those of tokenisers read it, too.
+    # The library reads its number of threads here, once; `tokenizers` reads the same variable.
     os.environ.setdefault("RAYON_NUM_THREADS", str(available_threads()))
     from rouge_score_rs.rouge_scorer import RougeScorer
 
@@ -165,8 +165,12 @@ class Rouge(Metric):
     def _overlaps(self, side: str, batch: Batch) -> Mapping[str, Overlap]:
         """Score all variants of a side together."""
         of, setting = batch.pairs[side], batch.setting
-        asked = [own for own in setting.metrics if type(own) is Rouge and own.sides == self.sides]
-        variants = dict.fromkeys(own.name for own in asked)
+        asked = [
+            metric
+            for metric in setting.metrics
+            if type(metric) is Rouge and metric.sides == self.sides
+        ]
+        variants = dict.fromkeys(metric.name for metric in asked)
         texts = _texts(batch, by_sentence=SUM in variants)
         return batch.once(
             (Rouge, side),
@@ -209,7 +213,8 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
         if not is_english:
             return written
         return [
-            own if _is_read(text) else "" for own, text in zip(written, batch.written, strict=True)
+            rouge_text if _is_read(text) else ""
+            for rouge_text, text in zip(written, batch.written, strict=True)
         ]
 
     return batch.once(("texts for ROUGE", has_lines), write)

@@ -173,7 +173,7 @@ def word_spans(texts: SegmentedTexts, sentence: int) -> np.ndarray:
     for number in texts.sentence_words[sentence].tolist():
         word = mark = texts.vocabulary.words[number]
         if rules.words == "clark2019" and _QUOTE.fullmatch(word):
-            # the next one of the text, or a later one would be taken for it
+            # the quotation mark as the text has it; a search for the token might find a later one
             quote = _QUOTE.search(visible, at)
             mark = quote[0] if quote else word
         start = visible.find(mark, at)
@@ -238,11 +238,11 @@ class ChunkTable:
         tokens: list[str] = []
         lengths: list[int] = []
         for chunk in chunks:
-            own = self._tokenise(chunk)
-            if own is not None:
+            chunk_tokens = self._tokenise(chunk)
+            if chunk_tokens is not None:
                 fresh.append(chunk)
-                tokens.extend(own)
-                lengths.append(len(own))
+                tokens.extend(chunk_tokens)
+                lengths.append(len(chunk_tokens))
         known = self._token_numbers
         new = [token for token in dict.fromkeys(tokens) if token not in known]
         numbers = range(len(self.tokens), len(self.tokens) + len(new))
@@ -307,7 +307,7 @@ class Segmenter:
 
     def segment(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut distinct texts; one that is null or cannot be split has no sentences."""
-        if self.vocabulary.is_full:  # a whole one: words and what is known of them
+        if self.vocabulary.is_full:  # start anew, with words and what is known of them
             self.vocabulary = Vocabulary(self._split, self.rules)
         return self.segment_more(texts)
 
@@ -319,15 +319,15 @@ class Segmenter:
             np.zeros(is_text.size, dtype=bool),
             np.zeros(is_text.size, np.int64),
         )
-        cannot_be_split[is_text] = [own is None for own in tried]
-        pieces = [own or [] for own in tried]
+        cannot_be_split[is_text] = [sentences is None for sentences in tried]
+        pieces = [sentences or [] for sentences in tried]
         lengths[is_text] = [len(piece) for piece in pieces]
         flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         owner = owners_of(lengths)[filled]
         encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
-        # numbered in their own order, so that no sum follows the other texts of the batch
+        # sorted, so that sums over sentences do not depend on the other texts of the batch
         order = pc.array_sort_indices(encoded.dictionary)
         distinct_sentences = encoded.dictionary.take(order)
         text_sentences = Ragged(

@@ -32,7 +32,9 @@ def _closed_up(found: regex.Match[str]) -> str:
 
 
 def _rules(*rules: tuple[str, str, _Made]) -> tuple[_Rule, ...]:
-    return tuple((tuple(signs.split("|")), regex.compile(own), made) for signs, own, made in rules)
+    return tuple(
+        (tuple(signs.split("|")), regex.compile(pattern), made) for signs, pattern, made in rules
+    )
 
 
 _STRAIGHT = {'"': ("“", "”", "``", "''"), "'": ("\u2018", "\u2019", "\u00b4", "`")}

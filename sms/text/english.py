@@ -16,8 +16,8 @@ from sms.text.sentences import CONTENT, cut_at, library_pieces
 ENGLISH = "english1"
 """What signatures call the rules of `english_sentences`."""
 
-# Marks that end a sentence and, where nothing closes it before the next word, the space after them;
-# in ASCII without other marks than full stops, as most texts are, by a search that is quicker.
+# Marks that end a sentence and, where nothing closes it before the next word, the space after them.
+# `_FULL_STOPS` is a quicker search for texts in ASCII that have no other marks than full stops.
 _END = re.compile(
     r"([.!?…。！？؟]++(?:\s*+[.!?…]++)*+)"  # noqa: RUF001
     r"(?:(\s++)(?=[^\W_\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]))?+"
@@ -34,7 +34,8 @@ _SPACED = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _QUOTES = frozenset("\"'”’»›")  # noqa: RUF001
-# A mark at a word's start opens, one at its end closes, one between spaces does the other thing.
+# A quotation mark at a word's start opens, one at its end closes; one between spaces closes a
+# quotation that is open and opens one otherwise.
 _OPEN_OR_CLOSE = {
     '"': re.compile(r"""(?<!\S)(")(?=\S)|(?<=\S)(")(?!\S)|(?<!\S)"(?!\S)"""),
     "'": re.compile(
@@ -130,7 +131,7 @@ class _English:
         first = following.end()
         space = following.end(1)
         if space == end and (inside := _SPACE_INSIDE.search(following[2])):
-            space += inside.end()  # what closes the sentence is none of the marks known here
+            space += inside.end()  # the sentence is closed by other marks than `_closed` knows
         if space == end and run[-1] not in _IDEOGRAPHIC:
             # `cnn.com`, `3.5`, or a space was forgotten
             is_forgotten = text[first].isupper() and text[start - 1].islower()
@@ -161,7 +162,7 @@ class _English:
         for mark_match in _OPEN_OR_CLOSE[mark].finditer(self.text, self._quotes_until[mark], at):
             self._is_open[mark] = bool(mark_match[1]) or not (mark_match[2] or self._is_open[mark])
         self._quotes_until[mark] = at
-        # one that nothing opened and nothing will close is a rest of the sentence before it
+        # a mark that nothing opened and nothing will close belongs to the sentence before it
         return self._is_open[mark] or not _OPEN_OR_CLOSE[mark].search(self.text, at + 1)
 
     def _is_end(self, run: str, start: int, closed: str, first: int) -> bool:
@@ -190,7 +191,7 @@ class _English:
             if self.is_cased:
                 return not is_lower and word not in _WORDS["pronouns"]
             return word in _STARTERS
-        # as in `the U.S. .`
+        # two full stops, as in `the U.S. .`
         return not (is_lower and has_quote and _SPEECH.match(text, first))
 
     def _before(self, start: int) -> str:

@@ -78,9 +78,9 @@ class Language:
     def cut_signature(self, tokens: str, *, is_split: bool) -> str:
         """Say what cuts sentences, unless they are given, and words, with versions."""
         used = "".join(f"+{name}-{metadata.version(name)}" for name in self.packages)
-        own = ENGLISH if self.code == "en" else JOINS if self._seams else ""
+        added_rules = ENGLISH if self.code == "en" else JOINS if self._seams else ""
         library = f"sentencex-{metadata.version('sentencex')}"
-        split = "+".join(filter(None, (LINES, own, library))) if is_split else "given"
+        split = "+".join(filter(None, (LINES, added_rules, library))) if is_split else "given"
         return f"lang:{self.code}|split:{split}|tok:{tokens}{used}"
 
     @property

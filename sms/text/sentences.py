@@ -28,7 +28,8 @@ SENTENCE_END = "\x1e"
 """Stands between the sentences of a text that is given as a list of them; white space."""
 
 _MARK = re.compile(r"</?(?:t|s|q|n|p|br)\s*/?>", re.IGNORECASE)
-# Only from where white space begins: from each place of a run, time grows with its square.
+# Tried only where white space begins: tried at each place of a run of white space, it would take
+# time that grows with the square of the run.
 _MARKS_AND_SPACE = re.compile(rf"(?<!\s)\s*+(?:{_MARK.pattern}\s*+)++", re.IGNORECASE)
 
 _MOST_SHOWN = 10_000  # characters

@@ -37,13 +37,13 @@ def scorer():
 @pytest.mark.parametrize(("text", "same"), TEXTS)
 def test_text_is_nearest_to_itself(text, same, scorer):
     rows = to_rows([text, text, UNRELATED, text], [text, UNRELATED, text, same or text])
-    own, other, back, near = scorer.score(rows).to_pylist()
+    with_itself, other, back, near = scorer.score(rows).to_pylist()
     for name in METRICS:
-        if own[name] is None:
-            assert own["status"] is not None
+        if with_itself[name] is None:
+            assert with_itself["status"] is not None
             continue
-        assert own[name] == pytest.approx(100 if name == "chrf" else 1, abs=1e-6)
-        assert other[name] < 0.5 * own[name]
+        assert with_itself[name] == pytest.approx(100 if name == "chrf" else 1, abs=1e-6)
+        assert other[name] < 0.5 * with_itself[name]
         if name != "chrf":
             np.testing.assert_allclose(back[name], other[name], atol=1e-6)
         if name in ("sms", "wms", "s+wms", "cosine", "bertscore_f"):

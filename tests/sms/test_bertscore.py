@@ -73,7 +73,7 @@ def test_rare_tokens_weigh_more(tmp_path):
     sets = [set(vectors_of(text, 0)[0]) for text in known]
 
     def weight(token):
-        return math.log((len(known) + 1) / (sum(token in own for own in sets) + 1))
+        return math.log((len(known) + 1) / (sum(token in tokens for tokens in sets) + 1))
 
     pairs = zip(TEXTS, REFERENCES, strict=True)
     expected = [plainly(*pair, 6, weight) for pair in pairs]

@@ -149,9 +149,9 @@ def check_plan(moves):
         np.testing.assert_allclose(sums, weights, atol=FLOW_ATOL)
         assert math.fsum(weights) == pytest.approx(1.0, abs=FLOW_ATOL)
         for number, point in enumerate(text.points):
-            own = [text.units[k] for k in point.units]
-            assert all(unit.point == number and unit.kind == point.kind for unit in own)
-            assert math.fsum(u.weight for u in own) == pytest.approx(point.weight, abs=FLOW_ATOL)
+            units = [text.units[k] for k in point.units]
+            assert all(unit.point == number and unit.kind == point.kind for unit in units)
+            assert math.fsum(u.weight for u in units) == pytest.approx(point.weight, abs=FLOW_ATOL)
 
 
 def test_identical_texts_stay_where_they_are(explained):

@@ -201,8 +201,8 @@ RELEASED = [
 def test_words_that_count_as_released(
     candidate, reference, as_released, by_default, clark_scorer, scorer
 ):
-    for own, is_one in ((clark_scorer, as_released), (scorer, by_default)):
-        found = score(own, [candidate], [reference])
+    for rules_scorer, is_one in ((clark_scorer, as_released), (scorer, by_default)):
+        found = score(rules_scorer, [candidate], [reference])
         assert np.isnan(found).all() if is_one is None else ((found == 1.0) == is_one).all()
 
 

@@ -32,8 +32,8 @@ def one_by_one(q, k, v, starts, *_):
     """Stand in for torch's call on a GPU, with its arguments."""
     found = torch.empty(q.shape)
     for start, end in itertools.pairwise(starts.tolist()):
-        own = (part[start:end].transpose(0, 1)[None] for part in (q, k, v))
-        found[start:end] = F.scaled_dot_product_attention(*own)[0].transpose(0, 1)
+        sequence_qkv = (part[start:end].transpose(0, 1)[None] for part in (q, k, v))
+        found[start:end] = F.scaled_dot_product_attention(*sequence_qkv)[0].transpose(0, 1)
     return found
 
 
@@ -54,8 +54,8 @@ def test_attention_matches_one_sequence_at_a_time(step, biased, monkeypatch):
     context = torch.zeros(N_TOKENS + 5, HEADS * WIDTH)
     tried(LENGTHS, machine=CPU, heads=HEADS)(QKV, context)
     assert not context[N_TOKENS:].any()
-    own = (part[:N_TOKENS].split(LENGTHS.tolist()) for part in (context, QKV))
-    for length, found, qkv in zip(LENGTHS.tolist(), *own, strict=True):
+    by_sequence = (part[:N_TOKENS].split(LENGTHS.tolist()) for part in (context, QKV))
+    for length, found, qkv in zip(LENGTHS.tolist(), *by_sequence, strict=True):
         q, k, v = qkv.view(length, 3, HEADS, WIDTH).permute(1, 2, 0, 3)
         scores = (q / WIDTH**0.5) @ k.transpose(1, 2)
         scores = scores if biased is None else scores + biased(length)[0]

@@ -69,7 +69,7 @@ def expected_words(
         if not cut.is_kept[word]:
             continue
         touching = (
-            k for k, own in enumerate(spans) if own and max(own[0], start) < min(own[1], end)
+            k for k, span in enumerate(spans) if span and max(span[0], start) < min(span[1], end)
         )
         rows = list(touching)
         assert rows

@@ -139,8 +139,8 @@ def test_model_that_predicts_no_next_token_is_named(folders, tokenizer, tmp_path
 @pytest.mark.parametrize("where", ["configuration", "tokeniser"])
 def test_limits_that_are_none(said, where, tokenizer):
     config = transformers.MambaConfig()  # its own has no positions
-    own = said if where == "tokeniser" else None
-    tokenizer.model_max_length = own
+    tokenizer_limit = said if where == "tokeniser" else None
+    tokenizer.model_max_length = tokenizer_limit
     if where == "configuration":
         config.max_position_embeddings = said
     model = torch.nn.Module()

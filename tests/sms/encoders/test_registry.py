@@ -86,7 +86,11 @@ def test_wrong_specification_rejected(text, message):
 def test_loader_takes_a_path_a_runtime_and_the_options(kind):
     module, _, name = kind.loader.partition(":")
     parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
-    assert list(parameters) == ["path", "runtime", *(own.name for own in settings_of(kind.options))]
+    assert list(parameters) == [
+        "path",
+        "runtime",
+        *(setting.name for setting in settings_of(kind.options)),
+    ]
 
 
 def test_loader_gets_options_and_runtime(tmp_path):

@@ -208,10 +208,10 @@ def test_later_loads_map_the_first_ones_table(shared, monkeypatch):
         patch.setattr(static, "read_vectors", lambda *_: pytest.fail("read once more"))
         second = shared()
     monkeypatch.undo()
-    own = shared()
-    np.testing.assert_array_equal(own.vectors, [*VECTORS, np.zeros(3)])
+    unshared = shared()
+    np.testing.assert_array_equal(unshared.vectors, [*VECTORS, np.zeros(3)])
     for name in ("vectors", "keys", "rows"):
-        ours = getattr(own, name)
+        ours = getattr(unshared, name)
         assert not is_mapped(ours)
         for table in (getattr(first, name), getattr(second, name)):
             assert is_mapped(table)

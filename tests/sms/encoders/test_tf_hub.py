@@ -141,7 +141,7 @@ def test_lite_module_reads_the_likeliest_pieces(tf, tmp_path):
         session.run(v1.global_variables_initializer())
         info = v1.saved_model.build_tensor_info
         signature = v1.saved_model.build_signature_def(
-            {name: info(own) for name, own in given.items()}, {"default": info(vectors)}
+            {name: info(tensor) for name, tensor in given.items()}, {"default": info(vectors)}
         )
         builder = v1.saved_model.Builder(str(tmp_path))
         builder.add_meta_graph_and_variables(session, [], {"default": signature})

@@ -62,7 +62,9 @@ def test_what_others_made_is_not_found(tmp_path, monkeypatch):
     assert cache(tmp_path).read(keys_of(range(10)), np.full(10, 11)) == {}  # other words count
     for library in ("assay", "tokenizers", "torch"):
         with monkeypatch.context() as patch:
-            patch.setattr(vector_cache, "_version_of", lambda name, own=library: str(name == own))
+            patch.setattr(
+                vector_cache, "_version_of", lambda name, changed=library: str(name == changed)
+            )
             assert read(cache(tmp_path), range(10)) == set()
     assert read(cache(tmp_path), range(10)) == set(range(10))
 
