@@ -225,13 +225,13 @@ def _of_values(a: Array, b: Array, y: Array, have: Array) -> Correlations:
 def _of_ranks(a: Array, b: Array, y: Array, have: Array) -> Correlations:
     """Spearman: a rank is a sum of signs of differences."""
     pairs = have[:, :, None] & have[:, None, :]
-    constant, own, other, joint = _bilinear(a, b, pairs)
+    constant, first, second, joint = _bilinear(a, b, pairs)
     ratings = _rating_signs(y, pairs).sum(-1).swapaxes(1, 2)
     rating_norms = positive((ratings**2).sum(1))
 
     def correlations(signs: Array) -> Iterator[Array]:
         even = constant.sum(2)[:, None] + signs * (signs @ joint.swapaxes(1, 2))
-        odd = own.sum(2)[:, None] * signs + signs @ other.swapaxes(1, 2)
+        odd = first.sum(2)[:, None] * signs + signs @ second.swapaxes(1, 2)
         for ranks in (even + odd, even - odd):
             norms = positive(np.einsum("grn,grn->gr", ranks, ranks))
             yield ranks @ ratings / np.sqrt(norms[..., None] * rating_norms[:, None])
@@ -245,14 +245,14 @@ def _of_pairs(a: Array, b: Array, y: Array, have: Array) -> Correlations:
     ratings = _rating_signs(y, pairs)
     # The last "aspect" counts the pairs that are not tied.
     parts, untied = (_bilinear(a, b, pairs, of_magnitude=each) for each in (False, True))
-    constant, own, _, joint = (
+    constant, first, _, joint = (
         np.concatenate([part[:, None] * ratings, rest[:, None]], axis=1)
         for part, rest in zip(parts, untied, strict=True)
     )
     i, j = np.triu_indices(a.shape[1], 1)
     constant = constant[..., i, j].sum(-1)[:, None]
     # Whole numbers and quarters, small enough to be exact in half the width.
-    linear = own.sum(-1).swapaxes(1, 2).astype(np.float32)
+    linear = first.sum(-1).swapaxes(1, 2).astype(np.float32)
     joint = joint[..., i, j].swapaxes(1, 2).astype(np.float32)
     rating_norms = positive(np.abs(ratings)[..., i, j].sum(-1))
 

@@ -56,22 +56,22 @@ class Memory:
     asked: Mapping[str, Any]
     """Our name to the name in `data`, or to a list of several, where it was given."""
 
-    def score(self, own: dict[str, Any]) -> Any:
+    def score(self, arguments: dict[str, Any]) -> Any:
         """Score them as a run does, in a temporary folder if there is no `out`."""
-        if own["limit"] is not None:
+        if arguments["limit"] is not None:
             raise ValueError("`limit` is for files; give the first rows of `data` instead")
-        is_run = own["out"] is not None
-        own = own | {"columns": None}
+        is_run = arguments["out"] is not None
+        arguments = arguments | {"columns": None}
         with TemporaryDirectory() as folder, called({f"{folder}/rows.parquet": "data"}):
             corpus = f"{folder}/rows.parquet"
             if is_run:
-                corpus = f"{os.fspath(own['out']).rstrip('/')}-rows.parquet"
+                corpus = f"{os.fspath(arguments['out']).rstrip('/')}-rows.parquet"
             try:
-                _write(corpus, self._corpus(own["keep"]))
+                _write(corpus, self._corpus(arguments["keep"]))
                 if is_run:
-                    return verbs.score(corpus, ScoreSettings(**own))
+                    return verbs.score(corpus, ScoreSettings(**arguments))
                 # The table that comes back has all columns: none needs to be kept.
-                run = score_corpus(corpus, **own | {"keep": (), "out": f"{folder}/run"})
+                run = score_corpus(corpus, **arguments | {"keep": (), "out": f"{folder}/run"})
                 table = run.to_arrow()
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None
@@ -330,7 +330,7 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
 
         # `drop` and `with_columns` need threads of polars, which forks lack
         known = [column for column in data.get_columns() if column.name not in scores]
-        return pl.DataFrame([*known, *(pl.Series(name, own) for name, own in scores.items())])
+        return pl.DataFrame([*known, *(pl.Series(name, column) for name, column in scores.items())])
     if kind == "pyarrow":
         data = data.drop_columns([name for name in scores if name in data.column_names])
         for name, column in scores.items():

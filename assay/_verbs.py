@@ -82,7 +82,7 @@ def score(data: Rows, settings: _Call) -> Any:
         for name in ("candidate", "reference", "source")
         if getattr(settings, name) is not None
     }
-    own = as_far_as(ScoreSettings, settings)
+    arguments = as_far_as(ScoreSettings, settings)
     rows = rows_of(data, columns, settings.columns)
     if rows is None:
         files = files_of(data)
@@ -96,9 +96,9 @@ def score(data: Rows, settings: _Call) -> Any:
                 raise TypeError(
                     f"`{ours}` must be the name of one column of the files, got {shown(theirs)}"
                 )
-        own["columns"] = {**(settings.columns or {}), **columns} or None
-        return verbs.score(files, ScoreSettings(**own))
-    return rows.score(own)
+        arguments["columns"] = {**(settings.columns or {}), **columns} or None
+        return verbs.score(files, ScoreSettings(**arguments))
+    return rows.score(arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     from assay._rows import called, files_of, rows_of
     from pipelines.judge import judge as run
 
-    own = as_far_as(JudgeSettings, settings)
+    arguments = as_far_as(JudgeSettings, settings)
     with TemporaryDirectory() as folder:
         paths: dict[str, Any] = {}
         names = {f"{folder}/rows.parquet": "data", f"{folder}/ratings.parquet": "ratings"}
@@ -133,7 +133,7 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
                 paths[name] = path
                 table.write_table(path, name)
         with called(names):
-            judged = run(paths["data"], JudgeSettings(**own | {"ratings": paths["ratings"]}))
+            judged = run(paths["data"], JudgeSettings(**arguments | {"ratings": paths["ratings"]}))
     return replace(judged, command=judged.command.replace(f"{folder}/", ""))
 
 

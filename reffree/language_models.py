@@ -30,12 +30,12 @@ def load_pretrained(path: str, kind: str, *, runtime: EncoderRuntime, after: str
     """Load a `GENERATOR` or `CLASSIFIER` from a folder, or by its id on the hub."""
 
     def load() -> Pretrained:
-        own = ModelFolder.open(path, after=after, runtime=runtime)
+        folder = ModelFolder.open(path, after=after, runtime=runtime)
         auto_class = "AutoModelForSequenceClassification"
         if kind == GENERATOR:
-            is_pair = own.config.is_encoder_decoder
+            is_pair = folder.config.is_encoder_decoder
             auto_class = "AutoModelForSeq2SeqLM" if is_pair else "AutoModelForCausalLM"
-        return own.ready(own.load(auto_class, dtype=own.machine.dtype))
+        return folder.ready(folder.load(auto_class, dtype=folder.machine.dtype))
 
     return in_use((Pretrained, kind), path, runtime, load)
 
@@ -81,10 +81,12 @@ class Remembered:
             # a cache's values are those of words and one of their sentence, here all of one text
             n_words = np.array([sizes[name] - 1 for name in missing], dtype=np.int64)
             read = self._disk.read([bytes.fromhex(name) for name in missing], n_words)
-            kept = {missing[place]: np.append(*own) for place, own in read.items()}
+            kept = {missing[place]: np.append(*parts) for place, parts in read.items()}
         fresh = dict(compute([name for name in missing if name not in kept]))
         if self._disk is not None and fresh:
-            written = {bytes.fromhex(name): own.astype(np.float32) for name, own in fresh.items()}
-            self._disk.write({key: (own[:-1], own[-1:]) for key, own in written.items()})
+            written = {
+                bytes.fromhex(name): array.astype(np.float32) for name, array in fresh.items()
+            }
+            self._disk.write({key: (array[:-1], array[-1:]) for key, array in written.items()})
         self._recent.add(kept | fresh, RECENT_BYTES)
         return known | kept | fresh, len(fresh)

@@ -166,7 +166,9 @@ class WholeTextMetric(Metric):
         is_told = np.any([np.zeros(pairs.rows.size, dtype=bool), *failed.values()], axis=0)
         for column, scores in judged.scores.items():
             reasons.append(Reason(column, "undefined", pairs.any(np.isnan(scores) & ~is_told)))
-        reasons += [Reason(side, CUT, pairs.any(own), model) for side, own in judged.is_cut.items()]
+        reasons += [
+            Reason(side, CUT, pairs.any(flags), model) for side, flags in judged.is_cut.items()
+        ]
         columns = {name: pairs.joined(scores) for name, scores in judged.scores.items()}
         for cut in self.companion_columns:
             nothing = np.zeros(pairs.rows.size, dtype=bool)
@@ -198,10 +200,13 @@ class WholeTextMetric(Metric):
                 f"the judge of metric {self.written!r} must name sides out of "
                 f"{', '.join(sorted(sides))}, got {', '.join(sorted(named - sides))}"
             )
-        scores = {name: of_pairs("scores", own, float) for name, own in judged.scores.items()}
-        cut = {side: of_pairs("what was cut", own, bool) for side, own in judged.is_cut.items()}
+        scores = {name: of_pairs("scores", values, float) for name, values in judged.scores.items()}
+        cut = {side: of_pairs("what was cut", flags, bool) for side, flags in judged.is_cut.items()}
         return Judged(
-            {name: np.where(np.isfinite(own), own, np.nan) for name, own in scores.items()},
+            {
+                name: np.where(np.isfinite(values), values, np.nan)
+                for name, values in scores.items()
+            },
             cut,
             judged.reasons,
         )
@@ -213,8 +218,8 @@ class WholeTextMetric(Metric):
     def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Return the scores of the rows that have words, and which of them were cut."""
         found = self._of_rows_once(batch)
-        for own in found.reasons:
-            batch.tell(own.side, own.why, own.rows, of=own.of, columns=self.columns)
+        for reason in found.reasons:
+            batch.tell(reason.side, reason.why, reason.rows, of=reason.of, columns=self.columns)
         return found.columns
 
     def _of_rows_once(self, batch: Batch) -> ByRow:

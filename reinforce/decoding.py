@@ -76,21 +76,31 @@ def beam_search(
     for _ in range(max_words):
         probabilities, state = network.step(rows, previous, state)
         if blocks_trigrams:
-            _block_trigrams(probabilities, [words for own in beams for words, _ in own])
+            _block_trigrams(
+                probabilities, [words for document_beams in beams for words, _ in document_beams]
+            )
         logs = probabilities.clamp_min(TINY).log().masked_fill(probabilities <= 0, _NEVER)
-        sums = torch.tensor([[total for _, total in own] for own in beams], device=device)
+        sums = torch.tensor(
+            [[total for _, total in document_beams] for document_beams in beams], device=device
+        )
         n_words = logs.shape[1]
         totals = (sums[:, :, None] + logs.view(n, width, n_words)).flatten(1)
         best, places = totals.topk(min(2 * width, totals.shape[1]), dim=1)
         origin = []
-        for row, own in enumerate(zip(best.tolist(), places.tolist(), strict=True)):
-            kept = list(_going_on(zip(*own, strict=True), n_words, beams[row], done[row]))
+        for row, (row_best, row_places) in enumerate(
+            zip(best.tolist(), places.tolist(), strict=True)
+        ):
+            kept = list(
+                _going_on(zip(row_best, row_places, strict=True), n_words, beams[row], done[row])
+            )
             kept = (kept + [(0, PAD, _NEVER)] * width)[:width]
             beams[row] = [([*beams[row][beam][0], word], total) for beam, word, total in kept]
             origin += [row * width + beam for beam, _, _ in kept]
         if all(len(summaries) >= width for summaries in done):
             break
-        previous = torch.tensor([words[-1] for own in beams for words, _ in own], device=device)
+        previous = torch.tensor(
+            [words[-1] for document_beams in beams for words, _ in document_beams], device=device
+        )
         state = tuple(part[:, torch.tensor(origin, device=device)] for part in state)
     chosen = [
         max(ended or open_ones, key=lambda summary: summary[1] / max(len(summary[0]), 1))[0]

@@ -57,7 +57,7 @@ def read_documents(
         columns = (pairs.column(name).to_pylist() for name in names)
         for document_id, source, reference in zip(*columns, strict=True):
             references.setdefault((document_id, source), {})[reference] = None
-        documents = [Document(*key, tuple(own)) for key, own in references.items()]
+        documents = [Document(*key, tuple(of_document)) for key, of_document in references.items()]
         yield from shuffled(documents, rng)
 
 

@@ -69,12 +69,14 @@ class PointerSummariser:
             words = words_of(document.source)[: self.limits.source_words]
             summary = words_of(reference)[: self.limits.summary_words]
             ids = self.vocabulary.ids(words)
-            own = dict.fromkeys(w for w, number in zip(words, ids, strict=True) if number == UNK)
-            numbers = {word: len(self.vocabulary) + k for k, word in enumerate(own)}
+            unknown_words = dict.fromkeys(
+                w for w, number in zip(words, ids, strict=True) if number == UNK
+            )
+            numbers = {word: len(self.vocabulary) + k for k, word in enumerate(unknown_words)}
             sources.append(torch.tensor(ids))
             copied.append(torch.tensor(self.vocabulary.ids(words, numbers)))
             targets.append(torch.tensor([*self.vocabulary.ids(summary, numbers), END]))
-            unknown.append(tuple(own))
+            unknown.append(tuple(unknown_words))
         inputs = {
             "source": _padded(sources).to(device),
             "lengths": torch.tensor([len(source) for source in sources]).to(device),

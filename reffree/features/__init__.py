@@ -143,13 +143,15 @@ class PairFeatures:
             rows = slice(start, start + _PAIRS_AT_ONCE)
             pairs = self._pairs(sources[rows], candidates[rows])
             columns = features_of_words(pairs, self.config.copy_shares)
-            own = np.column_stack([columns[name] for name in self.config.names if name in columns])
-            own[~pairs.has_words] = np.nan
-            values[rows, : own.shape[1]] = own
+            of_words = np.column_stack(
+                [columns[name] for name in self.config.names if name in columns]
+            )
+            of_words[~pairs.has_words] = np.nan
+            values[rows, : of_words.shape[1]] = of_words
             if self.metrics:
                 of_metrics = self.metrics.read(sources[rows], candidates[rows])
                 of_metrics.values[~pairs.has_words] = np.nan
-                values[rows, own.shape[1] :] = of_metrics.values
+                values[rows, of_words.shape[1] :] = of_metrics.values
                 cut[rows] = of_metrics.cut
                 reasons |= {start + row: why for row, why in of_metrics.reasons.items()}
         return FeatureValues(values, cut, reasons)
@@ -178,7 +180,7 @@ class MetricFeatures:
 
     def __init__(self, scorer: SummaryScorer) -> None:
         self._scorer = scorer
-        self.meanings = {own.written: own.summary for own in scorer.config.asked}
+        self.meanings = {metric.written: metric.summary for metric in scorer.config.asked}
         """By column, what it is."""
 
     @property
@@ -199,11 +201,15 @@ class MetricFeatures:
         values = np.column_stack([scores[name] for name in self.meanings])
         cut = np.zeros((len(sources), 2), dtype=bool)
         for place, side in enumerate(("candidate", "source")):
-            for own in told:
-                if (own.side, own.why) == (side, CUT):
-                    cut[:, place] |= own.rows
+            for reason in told:
+                if (reason.side, reason.why) == (side, CUT):
+                    cut[:, place] |= reason.rows
         reasons = {}
         for row in np.flatnonzero(np.isnan(values).any(axis=1)).tolist():
-            whys = [(own.side, own.why) for own in told if own.why != CUT and own.rows[row]]
+            whys = [
+                (reason.side, reason.why)
+                for reason in told
+                if reason.why != CUT and reason.rows[row]
+            ]
             reasons[row] = tuple(whys) or UNDEFINED
         return FeatureValues(values, cut, reasons)

@@ -20,13 +20,13 @@ from reffree.training_pairs.examples import Example
 
 _HEADS = TABLES["heads"]
 KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
-    head: tuple(own["kinds"]) for head, own in _HEADS.items()
+    head: tuple(table["kinds"]) for head, table in _HEADS.items()
 }
 """Kinds of negatives, out of `negatives.KINDS`, by head."""
 ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kind in kinds))
 POSITIVES_OF_HEADS = ("reference", "lead", "extract")
 """What they are made from, out of `negatives.POSITIVES`."""
-COMPOSED_OF_HEAD = {head: tuple(own.get("composed", ())) for head, own in _HEADS.items()}
+COMPOSED_OF_HEAD = {head: tuple(table.get("composed", ())) for head, table in _HEADS.items()}
 """What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature."""
 DIRECTIONS: dict[str, int] = (
     dict.fromkeys(WORD_FEATURES, 1)
@@ -107,5 +107,7 @@ def rated_comparisons(documents: np.ndarray, ratings: np.ndarray) -> Comparisons
     better, worse = np.nonzero(
         (documents[:, None] == documents) & (ratings[:, None] > ratings + RATING_ATOL)
     )
-    own = documents[worse]
-    return Comparisons(better=better, worse=worse, weights=1 / np.bincount(own)[own], groups=own)
+    groups = documents[worse]
+    return Comparisons(
+        better=better, worse=worse, weights=1 / np.bincount(groups)[groups], groups=groups
+    )

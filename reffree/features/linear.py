@@ -62,8 +62,8 @@ class LinearModel:
 
     def contributions(self, values: np.ndarray, head: str) -> np.ndarray:
         """Split the score of a head into the parts of its features, shape (n, n_features)."""
-        own = self.heads[head]
-        return self.scaled(values) * np.array(own.weights) / own.deviation
+        fitted = self.heads[head]
+        return self.scaled(values) * np.array(fitted.weights) / fitted.deviation
 
     def scores(self, values: np.ndarray) -> np.ndarray:
         """Return the score of every head, shape (n, n_heads); NaN where no feature is known."""
@@ -84,8 +84,8 @@ def linear_model(said: Mapping[str, Any]) -> LinearModel:
         if value is not None
     }
     heads = {
-        name: Head(**{**own, "weights": tuple(own["weights"])})
-        for name, own in said["heads"].items()
+        name: Head(**{**values, "weights": tuple(values["weights"])})
+        for name, values in said["heads"].items()
     }
     scale = {name: tuple(said[name]) for name in ("means", "deviations")}
     return LinearModel(features=FeatureConfig(**features), heads=heads, **scale)
@@ -117,8 +117,8 @@ def fit_linear(
     plain = LinearModel(features=features, heads={}, **scale)
     scaled = plain.scaled(values)
     heads = {}
-    for name, own in comparisons.items():
-        n_groups = np.unique(own.groups).size
+    for name, of_head in comparisons.items():
+        n_groups = np.unique(of_head.groups).size
         if n_groups < MIN_GROUPS:
             raise ValueError(
                 f"head `{name}` must have a better and a worse candidate in at least {MIN_GROUPS} "
@@ -129,13 +129,13 @@ def fit_linear(
         read = np.array([place for place, one in enumerate(features.names) if one in known])
         signs = np.array([known[features.names[place]] for place in read])
         weights = np.zeros(len(features.names))
-        weights[read] = fit_in_directions(scaled[:, read], own, signs)
-        good = scaled[np.unique(own.better)]
+        weights[read] = fit_in_directions(scaled[:, read], of_head, signs)
+        good = scaled[np.unique(of_head.better)]
         fitted = (good @ weights).std()
         for place in map(features.names.index, (composed or {}).get(name, ())):
             spread = good[:, place].std()
             weights[place] = fitted / spread if spread > _NO_SPREAD else 0.0
-        sums = scaled[np.unique(np.concatenate([own.better, own.worse]))] @ weights
+        sums = scaled[np.unique(np.concatenate([of_head.better, of_head.worse]))] @ weights
         heads[name] = Head(
             weights=tuple(weights.tolist()),
             mean=float(sums.mean()),

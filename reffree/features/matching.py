@@ -124,20 +124,20 @@ def _best_sentences(
     for text in first:
         total += text_offsets[text + 1] - text_offsets[text]
     shares, places = np.full(total, NO_WORD), np.zeros(total, np.int64)
-    own, hit = np.full(n_distinct, -1, np.int64), np.full(n_distinct, -1, np.int64)
+    seen_at, hit = np.full(n_distinct, -1, np.int64), np.full(n_distinct, -1, np.int64)
     at = n_looks = 0
     for pair in range(first.size):
         begin, end = text_offsets[second[pair]], text_offsets[second[pair] + 1]
         for k in range(text_offsets[first[pair]], text_offsets[first[pair] + 1]):
             n_words = 0
             for w in range(word_offsets[sentences[k]], word_offsets[sentences[k] + 1]):
-                n_words += own[words[w]] != at
-                own[words[w]] = at
+                n_words += seen_at[words[w]] != at
+                seen_at[words[w]] = at
             best = -1
             for j in range(begin, end if n_words else begin):
                 n_shared = 0
                 for w in range(word_offsets[sentences[j]], word_offsets[sentences[j] + 1]):
-                    if own[words[w]] == at and hit[words[w]] != n_looks:
+                    if seen_at[words[w]] == at and hit[words[w]] != n_looks:
                         hit[words[w]] = n_looks
                         n_shared += 1
                 n_looks += 1

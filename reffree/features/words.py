@@ -61,7 +61,7 @@ def features_of_words(pairs: TextPairs, copy_shares: Sequence[float]) -> dict[st
 def worst_sentences(pairs: TextPairs, copy_shares: Sequence[float]) -> dict[str, str]:
     """For each feature about the worst sentence, return that of the first pair."""
     forward = _likelihoods(pairs.words, pairs.candidate, pairs.source, copy_shares)
-    own_sentences = pairs.texts.text_sentences[pairs.candidate[0]]
+    candidate_sentences = pairs.texts.text_sentences[pairs.candidate[0]]
     values = {
         "copy_least": _means_of_sentences(forward, pairs),
         "words_least": _nearest(
@@ -69,9 +69,9 @@ def worst_sentences(pairs: TextPairs, copy_shares: Sequence[float]) -> dict[str,
         )[0],
     }
     return {
-        name: pairs.texts.sentences[own_sentences[np.nanargmin(own)]]
-        for name, own in values.items()
-        if not np.isnan(own).all()
+        name: pairs.texts.sentences[candidate_sentences[np.nanargmin(by_sentence)]]
+        for name, by_sentence in values.items()
+        if not np.isnan(by_sentence).all()
     }
 
 
@@ -178,11 +178,11 @@ def _of_sentences(pairs: TextPairs) -> dict[str, np.ndarray]:
 
 def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, np.ndarray]:
     """How much sentences of the summary say what others say."""
-    own = texts.take(candidate)
-    alone = Ragged.from_lengths(own.values, np.ones(own.values.size, dtype=np.int64))
-    owner = own.owners
+    sentences = texts.take(candidate)
+    alone = Ragged.from_lengths(sentences.values, np.ones(sentences.values.size, dtype=np.int64))
+    owner = sentences.owners
     # every sentence with every other one before it, by place
-    n_before = places_of(own.lengths)
+    n_before = places_of(sentences.lengths)
     i = owners_of(n_before)
     j = i - 1 - places_of(n_before)
     shares, _ = _nearest(content, alone, i, j)
@@ -236,8 +236,8 @@ def _means(values: Any, owner: np.ndarray, n: int) -> np.ndarray:  # noqa: ANN40
     values = np.asarray(values, dtype=np.float64)
     is_known = ~np.isnan(values)
     sums = np.bincount(owner[is_known], weights=values[is_known], minlength=n)
-    counts = np.bincount(owner[is_known], minlength=n)
-    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+    n_known = np.bincount(owner[is_known], minlength=n)
+    return np.divide(sums, n_known, out=np.full(n, np.nan), where=n_known > 0)
 
 
 def _least(values: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:

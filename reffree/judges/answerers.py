@@ -56,8 +56,10 @@ class Answerer:
         """Return what `read` makes of the logits of some inputs, float32, shape (n, n_values)."""
         machine, is_left = self.pretrained.machine, self.pads_left
         padding = self.pretrained.tokenizer.pad_token_id or 0
-        ids, mask = padded([own.ids for own in inputs], machine, fill=padding, is_left=is_left)
-        types, _ = padded([own.types for own in inputs], machine, is_left=is_left)
+        ids, mask = padded(
+            [model_input.ids for model_input in inputs], machine, fill=padding, is_left=is_left
+        )
+        types, _ = padded([model_input.types for model_input in inputs], machine, is_left=is_left)
         return read(self.logits(ids, mask, types)).float().cpu().numpy()
 
 
@@ -67,19 +69,19 @@ def load_answerer(path: str, kind: str, runtime: EncoderRuntime) -> Answerer:
 
 
 def _load_classifier(path: str, runtime: EncoderRuntime) -> Answerer:
-    own = load_pretrained(path, CLASSIFIER, runtime=runtime, after=AFTER)
-    model, has_types = own.model, "token_type_ids" in own.tokenizer.model_input_names
+    pretrained = load_pretrained(path, CLASSIFIER, runtime=runtime, after=AFTER)
+    model, has_types = pretrained.model, "token_type_ids" in pretrained.tokenizer.model_input_names
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
         return model(input_ids=ids, attention_mask=mask, **named).logits
 
-    return Answerer(own, logits)
+    return Answerer(pretrained, logits)
 
 
 def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
-    own = load_pretrained(path, GENERATOR, runtime=runtime, after=AFTER)
-    model = own.model
+    pretrained = load_pretrained(path, GENERATOR, runtime=runtime, after=AFTER)
+    model = pretrained.model
 
     def first_step(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
         start = torch.full_like(ids[:, :1], model.config.decoder_start_token_id)
@@ -91,8 +93,8 @@ def _load_generator(path: str, runtime: EncoderRuntime) -> Answerer:
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)
         return model(**given, position_ids=places).logits[:, -1]
 
-    step = first_step if own.has_encoder else next_step
-    return Answerer(own, step, pads_left=not own.has_encoder)
+    step = first_step if pretrained.has_encoder else next_step
+    return Answerer(pretrained, step, pads_left=not pretrained.has_encoder)
 
 
 def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
@@ -112,12 +114,12 @@ def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
     if words in state:
         state["transformer.encoder.embed_tokens.weight"] = state[words]
     _fill(model, state, whole.folder)
-    own = base.ready(model)
+    pretrained = base.ready(model)
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, _types: torch.Tensor) -> torch.Tensor:
-        return own.model(input_ids=ids, attention_mask=mask).logits[:, 0]
+        return pretrained.model(input_ids=ids, attention_mask=mask).logits[:, 0]
 
-    return Answerer(own, logits)
+    return Answerer(pretrained, logits)
 
 
 def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
@@ -145,14 +147,14 @@ def _load_alignscore(path: str, runtime: EncoderRuntime) -> Answerer:
     model: Any = torch.nn.ModuleDict({"base_model": base, _ALIGNSCORE_HEAD: head})
     model.config = config
     _fill(model, state, files[0])
-    own = whole.ready(model)
-    has_types = "token_type_ids" in own.tokenizer.model_input_names
+    pretrained = whole.ready(model)
+    has_types = "token_type_ids" in pretrained.tokenizer.model_input_names
 
     def logits(ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         named = {"token_type_ids": types} if has_types else {}
         return head(base(input_ids=ids, attention_mask=mask, **named).pooler_output)
 
-    return Answerer(own, logits)
+    return Answerer(pretrained, logits)
 
 
 _LOADERS: Mapping[str, Callable[[str, EncoderRuntime], Answerer]] = {
@@ -190,7 +192,7 @@ def reading(
     """Return what makes values of logits: of the positive answer and, if asked for, the other."""
     find = _first_token if settings.model == "generator" else _class_number
     positive, negative = (
-        [find(pretrained, own) for own in (answer if isinstance(answer, tuple) else (answer,))]
+        [find(pretrained, name) for name in (answer if isinstance(answer, tuple) else (answer,))]
         if answer is not None
         else []
         for answer in (settings.positive, settings.negative)
@@ -203,7 +205,7 @@ def reading(
         if logits.shape[1] == 1:  # one answer, yes or not
             return torch.sigmoid(logits)
         log_p = torch.log_softmax(logits, dim=1)
-        each = [log_p[:, own].logsumexp(dim=1) for own in (positive, negative) if own]
+        each = [log_p[:, numbers].logsumexp(dim=1) for numbers in (positive, negative) if numbers]
         if settings.value == "share":
             return torch.sigmoid(each[0] - each[1])[:, None]
         wanted = each if settings.value == "difference" else each[:1]
@@ -221,8 +223,8 @@ def _first_token(pretrained: Pretrained, answer: Answer) -> int:
 
 def _class_number(pretrained: Pretrained, answer: Answer) -> int:
     labels = pretrained.model.config.id2label
-    own = str(answer).lower()
-    same = next((names for names in _SAME if own in names), {own})
+    name = str(answer).lower()
+    same = next((names for names in _SAME if name in names), {name})
     for number, label in labels.items():
         if answer == int(number) or str(label).lower() in same:
             return int(number)

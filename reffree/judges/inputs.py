@@ -78,12 +78,12 @@ def _full_chunks(parts: Sequence[str], most: int, count: Callable[[str], int]) -
     chunks: list[list[str]] = [[]]
     size = 0
     for part in parts:
-        own = count(part)
-        if size + own > most:
+        part_size = count(part)
+        if size + part_size > most:
             chunks.append([])
             size = 0
         chunks[-1].append(part)
-        size += own
+        size += part_size
     joined = (" ".join(chunk).replace(f" {_LINE} ", _LINE).strip() for chunk in chunks)
     return [chunk for chunk in joined if chunk]
 
@@ -144,10 +144,10 @@ class InputMaker:
         if self._template is None:
             return pair, {}
         text, places = "", {}
-        own = {DOCUMENT: pair[0], SUMMARY: pair[1]}
+        texts = {DOCUMENT: pair[0], SUMMARY: pair[1]}
         for part in _PLACES.split(self._template):
-            filled = own.get(part, part)
-            if part in own:
+            filled = texts.get(part, part)
+            if part in texts:
                 places[part] = (len(text), len(text) + len(filled))
             text += filled
         return text, places
@@ -167,7 +167,9 @@ class InputMaker:
     def _tokens(self, pair: Pair, encoding: Encoding) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of the tokens of the two texts."""
         if self._template is None:
-            owner = np.array([-1 if own is None else own for own in encoding.sequence_ids])
+            owner = np.array(
+                [-1 if sequence is None else sequence for sequence in encoding.sequence_ids]
+            )
             return np.flatnonzero(owner == 0), np.flatnonzero(owner == 1)
         starts = np.array([start for start, _ in encoding.offsets])
         starts[np.array(encoding.special_tokens_mask, dtype=bool)] = -1

@@ -34,10 +34,10 @@ class JudgeMetric(WholeTextMetric):
         self, asked: MetricName, encoders: Sequence[str], models: Mapping[str, Mapping[str, Any]]
     ) -> JudgeMetric:
         """Read the sides and the bounds from the model's table."""
-        own = super().ask(asked, encoders, models)
-        said = JudgeOptions.of(own.settings)
+        metric = super().ask(asked, encoders, models)
+        said = JudgeOptions.of(metric.settings)
         sides = () if said.against == NONE else (f"{said.against}s",)
-        return replace(own, sides=sides, bounds=said.bounds)
+        return replace(metric, sides=sides, bounds=said.bounds)
 
     def model_of(
         self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
@@ -78,10 +78,10 @@ class JudgeMetric(WholeTextMetric):
         candidates, others = pairs.marked
         of_pairs = self.model.evidence(others, candidates, batch.setting.rules)
         by_row: list[tuple[Evidence, ...]] = [()] * pairs.n_rows
-        for row, number, own in zip(
+        for row, number, evidence in zip(
             pairs.rows.tolist(), pairs.numbers.tolist(), of_pairs, strict=True
         ):
-            by_row[row] += tuple(replace(each, other=number) for each in own)
+            by_row[row] += tuple(replace(each, other=number) for each in evidence)
         return {"evidence": by_row}
 
 

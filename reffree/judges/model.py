@@ -72,16 +72,18 @@ class JudgeModel:
     def _load(self, path: str, runtime: EncoderRuntime) -> None:
         settings = self.settings
         self._answerer = load_answerer(path, settings.model, runtime)
-        own = self._answerer.pretrained
-        self._maker = InputMaker(own.tokenizer, settings, most_read(own, settings.max_tokens))
-        self._read = reading(own, settings)
-        self._batches = batches(own.machine)
+        pretrained = self._answerer.pretrained
+        self._maker = InputMaker(
+            pretrained.tokenizer, settings, most_read(pretrained, settings.max_tokens)
+        )
+        self._read = reading(pretrained, settings)
+        self._batches = batches(pretrained.machine)
         self._convolution = None
-        self.content_hash = own.folder.content_hash
+        self.content_hash = pretrained.folder.content_hash
         if settings.over_document == HISTOGRAM:
-            file = own.folder.folder / CONV_FILE
+            file = pretrained.folder.folder / CONV_FILE
             self._convolution = Convolution.read(file)
-            both = f"{own.folder.content_hash}+{hash_of_files([file])}"
+            both = f"{pretrained.folder.content_hash}+{hash_of_files([file])}"
             self.content_hash = blake2b(both.encode(), digest_size=16).hexdigest()
         self._remembered = Remembered(
             f"answers|{self.signature}|{self.content_hash}", runtime.cache_folder
@@ -91,11 +93,10 @@ class JudgeModel:
     @property
     def signature(self) -> str:
         """Model, beginning of its hash, number format and settings."""
-        own = self._answerer.pretrained
+        pretrained = self._answerer.pretrained
+        name, number_format = pretrained.folder.name, pretrained.machine.signature
         content = f"|hash:{self.content_hash[:_HASH_LENGTH]}"
-        return (
-            f"model:{own.folder.name}{content}{own.machine.signature}|{self.settings.signature()}"
-        )
+        return f"model:{name}{content}{number_format}|{self.settings.signature()}"
 
     def state(self) -> dict[str, int]:
         """Return how many pairs of pieces there were, and how many the model was asked."""
@@ -109,16 +110,16 @@ class JudgeModel:
         scores = np.full(len(matrices), np.nan)
         cut = np.zeros((len(matrices), 2), dtype=bool)
         reasons = {}
-        for row, own in enumerate(matrices):
-            if isinstance(own, str):
-                reasons[row] = ((own, CANNOT_BE_SPLIT),)
+        for row, matrix in enumerate(matrices):
+            if isinstance(matrix, str):  # the side that cannot be split
+                reasons[row] = ((matrix, CANNOT_BE_SPLIT),)
                 continue
             if self._convolution is not None:
-                scores[row] = self._convolution.score(own.values[:, :, 0])
+                scores[row] = self._convolution.score(matrix.values[:, :, 0])
             else:
-                values = by_summary_piece(own.values, self.settings)
+                values = by_summary_piece(matrix.values, self.settings)
                 scores[row] = _OVER[self.settings.over_summary](values)
-            cut[row] = own.cut
+            cut[row] = matrix.cut
         self._counts["cut"] += int(cut.any(axis=1).sum())
         return PairScores(scores, cut, reasons)
 
@@ -131,13 +132,13 @@ class JudgeModel:
         """
         pick = np.argmin if self.settings.over_document == "min" else np.argmax
         evidence: list[tuple[Evidence, ...]] = []
-        for own in self._matrices(documents, summaries, rules or TextRules()):
-            if isinstance(own, str):
+        for matrix in self._matrices(documents, summaries, rules or TextRules()):
+            if isinstance(matrix, str):
                 evidence.append(())
                 continue
-            best = [own.document[k] for k in pick(own.values[:, :, 0], axis=0).tolist()]
-            values = by_summary_piece(own.values, self.settings).tolist()
-            evidence.append(tuple(map(Evidence, own.summary, best, values)))
+            best = [matrix.document[k] for k in pick(matrix.values[:, :, 0], axis=0).tolist()]
+            values = by_summary_piece(matrix.values, self.settings).tolist()
+            evidence.append(tuple(map(Evidence, matrix.summary, best, values)))
         return evidence
 
     def _matrices(
@@ -162,7 +163,7 @@ class JudgeModel:
         for d, s in both:
             document, summary = of_documents[d], of_summaries[s]
             each = [answers[pair] for pair in product(document or (), summary or ())]
-            known = [own for own in each if own is not None]
+            known = [answer for answer in each if answer is not None]
             if document is None:
                 matrices.append("document")
             elif summary is None or len(known) < len(each):  # the tokeniser fails on some pair
@@ -189,16 +190,16 @@ class JudgeModel:
     def _asked(self, named: Mapping[str, Pair]) -> dict[str, np.ndarray]:
         """Ask the model about pairs; those that cannot be split are left out."""
         made = zip(named, self._maker.make(list(named.values())), strict=True)
-        inputs = {name: own for name, own in made if own is not None}
+        inputs = {name: model_input for name, model_input in made if model_input is not None}
         names, listed = list(inputs), list(inputs.values())
-        lengths = np.array([own.ids.size for own in listed], dtype=np.int64)
+        lengths = np.array([model_input.ids.size for model_input in listed], dtype=np.int64)
         answers: dict[str, np.ndarray] = {}
 
         def compute(batch: np.ndarray) -> None:
             some = [listed[k] for k in batch.tolist()]
             values = self._answerer.answers(some, self._read)
-            for k, own, value in zip(batch.tolist(), some, values, strict=True):
-                answers[names[k]] = np.append(value, np.array(own.cut, dtype=np.float32))
+            for k, model_input, value in zip(batch.tolist(), some, values, strict=True):
+                answers[names[k]] = np.append(value, np.array(model_input.cut, dtype=np.float32))
 
         self._batches.run(lengths, compute)
         self._counts["asked"] += len(listed)
@@ -242,8 +243,10 @@ class Convolution:
 
     def score(self, values: np.ndarray) -> float:
         """Return the score of a summary by its values, shape (n_document, n_summary)."""
-        counts = np.array([np.histogram(own, bins=PERCENTILES)[0] for own in values.T])
-        mean = float((counts @ self.by_bin[:-1] + self.by_bin[-1]).mean())
+        histograms = np.array(
+            [np.histogram(of_piece, bins=PERCENTILES)[0] for of_piece in values.T]
+        )
+        mean = float((histograms @ self.by_bin[:-1] + self.by_bin[-1]).mean())
         logits = self.final[:, :3].sum(axis=1) * mean + self.final[:, 3]
         return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
@@ -252,9 +255,9 @@ def _first_pieces(
     cut: Callable[[str], list[str]], texts: Sequence[str], most: int | None
 ) -> tuple[dict[str, list[str] | None], set[str]]:
     """Return the first pieces of every text, None if it cannot be split, and texts with more."""
-    pieces = {text: attempt(cut, text) for text in dict.fromkeys(texts)}
-    longer = {text for text, own in pieces.items() if own and most and len(own) > most}
-    return {text: own and own[:most] for text, own in pieces.items()}, longer
+    by_text = {text: attempt(cut, text) for text in dict.fromkeys(texts)}
+    longer = {text for text, pieces in by_text.items() if pieces and most and len(pieces) > most}
+    return {text: pieces and pieces[:most] for text, pieces in by_text.items()}, longer
 
 
 def by_summary_piece(values: np.ndarray, settings: JudgeOptions) -> np.ndarray:

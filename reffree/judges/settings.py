@@ -84,21 +84,21 @@ class JudgeOptions(Settings):
     def of(cls, table: Mapping[str, Any]) -> JudgeOptions:
         """Read a table `[models.ALIAS]` without its path: a preset, and what it has otherwise."""
         cls.check_keys(table, ("preset", "aspect"))
-        own = dict(table)
-        name, aspect = own.pop("preset", None), own.pop("aspect", None)
+        options = dict(table)
+        name, aspect = options.pop("preset", None), options.pop("aspect", None)
         if name is None:
             if aspect is not None:
                 raise ValueError(
                     "`aspect` of a pair is for a preset that has several, such as unieval"
                 )
-            return cls(**own)
+            return cls(**options)
         if name not in PRESETS:
             raise ValueError(f"unknown `preset` {name!r} of a pair; {nearest(str(name), PRESETS)}")
         preset = PRESETS[name]
         if (aspect is not None or preset.aspects) and aspect not in preset.aspects:
             aspects = ", ".join(preset.aspects) or "none"
             raise ValueError(f"`aspect` of preset {name} must be one of {aspects}, got {aspect!r}")
-        said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **own}
+        said = {**vars(preset.settings), **preset.aspects.get(aspect or "", {}), **options}
         return cls(**said)
 
     def __post_init__(self) -> None:

@@ -133,8 +133,11 @@ class Likelihood(WholeTextMetric):
         candidates, others = pairs.marked
         if self.direction == "recall":
             n, rules = self.settings.lead, batch.setting.rules
-            pieces = ([own for own in _sentences(text, rules) if own.strip()] for text in others)
-            others = ["".join(own[:n]).rstrip() for own in pieces]
+            pieces = (
+                [sentence for sentence in _sentences(text, rules) if sentence.strip()]
+                for text in others
+            )
+            others = ["".join(sentences[:n]).rstrip() for sentences in pieces]
         there = _Follower("candidate", candidates, pairs.side, others)
         back = _Follower(pairs.side, others, "candidate", candidates)
         if self.direction == "reference":
@@ -143,7 +146,7 @@ class Likelihood(WholeTextMetric):
 
     def _scored(self, batch: Batch, asked: _Follower) -> tuple[np.ndarray, TokenScores]:
         """Return the score of each text after its context, and what it is made of."""
-        contexts, texts = ([*map(whole, own)] for own in (asked.contexts, asked.texts))
+        contexts, texts = ([*map(whole, strings)] for strings in (asked.contexts, asked.texts))
         tokens: TokenScores = self.model.log_probabilities(contexts, texts)
         if self.settings.pmi:
             known = [texts[row] for row in np.flatnonzero(tokens.log_p.lengths).tolist()]

@@ -96,8 +96,8 @@ class LanguageModel:
     @property
     def signature(self) -> str:
         """Name of the model, the beginning of its hash and its number format."""
-        own = self._pretrained.folder
-        return f"model:{own.name}|hash:{own.content_hash[:12]}{own.machine.signature}"
+        folder = self._pretrained.folder
+        return f"model:{folder.name}|hash:{folder.content_hash[:12]}{folder.machine.signature}"
 
     def state(self) -> Mapping[str, int]:
         """Return counts of the texts asked for, and of those computed and cut."""
@@ -110,14 +110,14 @@ class LanguageModel:
         tokeniser of an encoder-decoder model puts around a text count as the text's, as in
         BARTScore; a causal model's texts have none.
         """
-        before, own = self._read_contexts(contexts), self._read_texts(texts)
+        before, tokens = self._read_contexts(contexts), self._read_texts(texts)
         n = len(texts)
         cut, reasons = np.zeros((n, 2), dtype=bool), {}
         keys: list[str] = [""] * n
         spans = [np.empty((0, 2), dtype=np.int64)] * n
         wanted: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for row, (context, text) in enumerate(zip(contexts, texts, strict=True)):
-            prefix, read = before[context], own[text]
+            prefix, read = before[context], tokens[text]
             if prefix is None or read is None:
                 side = "text" if read is None else "context"
                 reasons[row] = (side, CANNOT_BE_SPLIT)
@@ -148,23 +148,25 @@ class LanguageModel:
         """Cut contexts, in the prompt, into tokens; None where that fails."""
 
         def prefix(encoding: Encoding, context: str) -> _Tokens:
-            own = _Tokens.of(encoding, end=len(self._before) + len(context))
+            tokens = _Tokens.of(encoding, end=len(self._before) + len(context))
             if self._pretrained.has_encoder:
-                return own
+                return tokens
             n_special = _n_special_at_end(encoding)  # tokens that say it is over
-            ids = own.ids[: own.ids.size - n_special]
+            ids = tokens.ids[: tokens.ids.size - n_special]
             if not ids.size:  # something must be left that a text follows
                 tokenizer = self._pretrained.tokenizer
                 starts = (tokenizer.bos_token_id, tokenizer.eos_token_id, 0)
                 ids = np.array([next(start for start in starts if start is not None)])
-            return _Tokens(ids, own.spans, max(own.n_tail - n_special, 0))
+            return _Tokens(ids, tokens.spans, max(tokens.n_tail - n_special, 0))
 
         return self._read(contexts, self._before, self._between, prefix)
 
     def _read_texts(self, texts: Sequence[str]) -> dict[str, _Tokens | None]:
         """Cut texts into tokens as they follow the prompt; None where that fails."""
         if self._pretrained.has_encoder:
-            return self._read(texts, "", "", lambda own, text: _Tokens.of(own, end=len(text)))
+            return self._read(
+                texts, "", "", lambda encoding, text: _Tokens.of(encoding, end=len(text))
+            )
         anchor = self._between or _ANCHOR
         before = f"{anchor}{self._glue}"
 
@@ -188,7 +190,9 @@ class LanguageModel:
         encode = partial(self._tokenizer.encode_batch, add_special_tokens=not plain)
         encoded = attempt_each(encode, [f"{before}{text}{behind}" for text in distinct])
         read = zip(distinct, without_marks(encoded, distinct, self._marks), strict=True)
-        return {text: None if own is None else taken(own, text) for text, own in read}
+        return {
+            text: None if encoding is None else taken(encoding, text) for text, encoding in read
+        }
 
 
 class SharedModel:

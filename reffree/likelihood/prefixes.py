@@ -60,17 +60,17 @@ class PrefixScorer:
         def compute(chosen: np.ndarray) -> None:
             read = self._read([prefixes[number] for number in chosen.tolist()])
             listed = [by_prefix[starts[k] : starts[k + 1]] for k in chosen.tolist()]
-            own = np.concatenate(listed)
+            text_numbers = np.concatenate(listed)
             row = np.repeat(np.arange(chosen.size), [*map(len, listed)])
 
             def score(part: np.ndarray) -> None:
-                numbers = own[part].tolist()
+                numbers = text_numbers[part].tolist()
                 computed = self._after(read, row[part], [texts[number] for number in numbers])
                 for number, values in zip(numbers, computed, strict=True):
                     log_p[number] = values
 
             # a copy of the prefix is read with every text
-            self._parts.run(read.mask.shape[1] + n_tokens[own], score)
+            self._parts.run(read.mask.shape[1] + n_tokens[text_numbers], score)
 
         self._batches.run(np.array([prefix.size for prefix in prefixes], dtype=np.int64), compute)
         return log_p
@@ -123,15 +123,19 @@ class PrefixScorer:
         """Return the logits after every token, shape (n_texts, n_tokens, n_words)."""
         from transformers.modeling_outputs import BaseModelOutput
 
-        past, own = _select(read.past, row), read.mask[row]
+        past, prefix_mask = _select(read.past, row), read.mask[row]
         given: dict[str, Any] = {"past_key_values": past, "use_cache": True}
         if read.states is not None:
             states = BaseModelOutput(last_hidden_state=read.states[row])
-            given |= {"encoder_outputs": states, "attention_mask": own, "decoder_input_ids": ids}
+            given |= {
+                "encoder_outputs": states,
+                "attention_mask": prefix_mask,
+                "decoder_input_ids": ids,
+            }
         else:
-            given |= {"input_ids": ids, "attention_mask": torch.cat([own, mask], 1)}
+            given |= {"input_ids": ids, "attention_mask": torch.cat([prefix_mask, mask], 1)}
             if self._takes_positions:  # what fills a text up gets no new ones: there may be no more
-                given["position_ids"] = own.sum(1, keepdim=True) + mask.cumsum(1) - 1
+                given["position_ids"] = prefix_mask.sum(1, keepdim=True) + mask.cumsum(1) - 1
         return self._model(**given).logits
 
     def _check(self) -> None:
@@ -185,11 +189,11 @@ def _select(past: Any, rows: torch.Tensor) -> Any:  # noqa: ANN401  (transformer
     if hasattr(past, "cross_attention_cache"):  # of an encoder and a decoder
         caches = (past.self_attention_cache, past.cross_attention_cache)
     for part in caches:
-        own = copy.copy(part)
+        copied = copy.copy(part)
         # `reorder_cache` puts new tensors into a layer and leaves the old ones as they are
-        own.layers = [copy.copy(layer) for layer in part.layers]
-        own.reorder_cache(rows)
-        parts.append(own)
+        copied.layers = [copy.copy(layer) for layer in part.layers]
+        copied.reorder_cache(rows)
+        parts.append(copied)
     return parts[0] if len(parts) == 1 else type(past)(*parts)
 
 

@@ -203,5 +203,6 @@ class NegativesConfig:
         self, kind: str, document_id: str, number: int, epoch: int, base: str
     ) -> np.random.Generator:
         """Return the random numbers of one negative, which no other one has a part in."""
-        # 0 was its place among negatives of its kind, of which there is one
+        # The constant 0 once numbered several negatives of a kind. It stays: without it all
+        # negatives would be drawn differently.
         return generator_of(self.seed, kind, 0, epoch, document_id, number, base)

@@ -274,15 +274,15 @@ def break_sentences(text: Sequence[Sentence], rng: np.random.Generator) -> Draft
     edited = list(text)
     broken = draw_some(fitting, rng, else_why="no sentence to break")
     for k in broken:
-        own = text[k]
-        body, mark = own[: _n_body(own)], own[_n_body(own) :]
+        sentence = text[k]
+        body, mark = sentence[: _n_body(sentence)], sentence[_n_body(sentence) :]
         gone = int(rng.integers(1, len(body) // 2 + 1))
         if rng.random() < 0.5:
             left = body[:-gone]
         else:
             word = body[gone].word
             shown = word[:1].upper() + word[1:] if rng.random() < 0.5 else word
-            first = Token(own[0].gap, shown, body[gone].is_kept and shown == word)
+            first = Token(sentence[0].gap, shown, body[gone].is_kept and shown == word)
             left = (first, *body[gone + 1 :])
         edited[k] = (*left, *mark)
     return Draft(tuple(edited), len(broken), n)

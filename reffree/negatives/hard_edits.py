@@ -73,8 +73,8 @@ def exchange(
     is_cased = sum(span.kind == "name" for span in in_source) >= CASED_SHARE * count_words(source)
     types = _types_of_names(source, in_source)
     in_source, spans = (
-        [s._replace(kind=types.get(s.form, "name")) if s.kind == "name" else s for s in own]
-        for own in (in_source, spans)
+        [s._replace(kind=types.get(s.form, "name")) if s.kind == "name" else s for s in text_spans]
+        for text_spans in (in_source, spans)
     )
     choices = _choices(spans, in_source)
     if not (is_cased and choices):
@@ -113,15 +113,17 @@ def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
 def fuse(text: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator) -> Draft:
     """Let sentences end as another sentence of the source does, from the middle on."""
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
-    fitting = [k for k, own in enumerate(text) if len(own) >= FEWEST_WORDS and len(long) > 1]
+    fitting = [
+        k for k, sentence in enumerate(text) if len(sentence) >= FEWEST_WORDS and len(long) > 1
+    ]
     edited = list(text)
     fused = draw_some(fitting, rng, else_why="no sentences to fuse")
     for place in fused:
-        own, other = text[place], long[int(rng.integers(len(long)))]
-        kept = int(rng.integers(2, len(own) - 1))
+        sentence, other = text[place], long[int(rng.integers(len(long)))]
+        kept = int(rng.integers(2, len(sentence) - 1))
         begin = int(rng.integers(1, len(other) - 1))
         tail = foreign(other[begin:])
-        edited[place] = (*own[:kept], tail[0]._replace(gap=tail[0].gap or " "), *tail[1:])
+        edited[place] = (*sentence[:kept], tail[0]._replace(gap=tail[0].gap or " "), *tail[1:])
     return Draft(tuple(edited), len(fused), count_words(text))
 
 
@@ -204,7 +206,7 @@ def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str
         is_person = before.rstrip(".") in ENGLISH["titles"] or after in ENGLISH["speaking"]
         seen = {"person": is_person, "place": before in ENGLISH["before_places"]}
         votes.setdefault(span.form, Counter()).update(kind for kind in seen if seen[kind])
-    return {form: own.most_common(1)[0][0] for form, own in votes.items() if own}
+    return {form: tally.most_common(1)[0][0] for form, tally in votes.items() if tally}
 
 
 def _kind_of_word(word: str) -> str | None:

@@ -56,9 +56,9 @@ def batches(
         read = list(zip(pool, readings, strict=True))
         made = cut(read, size, n_ranks, length=lambda one: one[1].length, what="examples")
         for batch in shuffled(made, rng):
-            examples, own = zip(*batch[rank::n_ranks], strict=True)
+            examples, rank_readings = zip(*batch[rank::n_ranks], strict=True)
             labels = torch.tensor([one.label for one in examples], dtype=torch.float32)
-            yield Batch(reader.collate(own), labels, examples)
+            yield Batch(reader.collate(rank_readings), labels, examples)
 
 
 def count_batches(n_examples: int, *, size: int, n_ranks: int = 1) -> int:

@@ -92,18 +92,20 @@ def _pretrained_pair_model(config: ModelConfig) -> Built:
             f"`encoder` must be minilm or hf:PATH for the scorer bert, got `{config.encoder}`"
         )
     folder = minilm_folder() if kind == "minilm" else None
-    own = ModelFolder.open(spec.path, after="hf:", runtime=EncoderRuntime(), folder=folder)
+    model_folder = ModelFolder.open(spec.path, after="hf:", runtime=EncoderRuntime(), folder=folder)
     # The attention that never holds the weights of all pairs of pieces cannot drop any of them; a
     # training step of 256 pieces is 1.3 times as fast with it. Other units are dropped as before.
-    transformer = own.load_encoder(**_NO_ATTENTION_DROPOUT)
+    transformer = model_folder.load_encoder(**_NO_ATTENTION_DROPOUT)
     limit = n_places(transformer)
     if config.max_pieces > limit:
         raise ValueError(
             f"`max_pieces` must be at most what {config.encoder} reads, {limit}, got "
             f"{config.max_pieces}"
         )
-    tokenizer = read_tokenizer(own.folder / TOKENIZER_FILE)
-    return _pair_model(config, transformer, tokenizer, MINILM if kind == "minilm" else own.name)
+    tokenizer = read_tokenizer(model_folder.folder / TOKENIZER_FILE)
+    return _pair_model(
+        config, transformer, tokenizer, MINILM if kind == "minilm" else model_folder.name
+    )
 
 
 def _stored_pair_model(config: ModelConfig, folder: Path) -> Built:

@@ -305,7 +305,7 @@ class _Run:
         names = sorted({name for part in parts for name in part.figures})
         terms = [[(float(part.total.detach()), float(part.n_terms)) for part in parts]]
         terms += [[part.figures[name] for part in parts if name in part.figures] for name in names]
-        sums = [math.fsum(own[k] for own in each) for each in terms for k in (0, 1)]
+        sums = [math.fsum(of_part[k] for of_part in each) for each in terms for k in (0, 1)]
         total = self.ranks.sum(*sums, device=self.where)
         pairs = list(zip(total[::2], total[1::2], strict=True))
         return pairs[0], dict(zip(names, pairs[1:], strict=True))

@@ -18,8 +18,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from reffree.neural.readers import UNITS
-
 HEADS = ("fc", "cnn", "lstm")
 N_FILTERS = 128
 LSTM_UNITS = {"sentence": 128, "word": 25}  # Bao et al. 2020, section 3.2
@@ -72,7 +70,7 @@ class ModelConfig:
     @property
     def unit(self) -> str:
         """What the encoder's vectors are of."""
-        return UNITS[self.scorer == "word"]
+        return "words" if self.scorer == "word" else "sentences"
 
 
 class Calibrated(nn.Module):
@@ -215,8 +213,8 @@ class Recurrence(nn.Module):
 def is_there(lengths: torch.Tensor, sizes: tuple[int, int]) -> torch.Tensor:
     """Say which vectors are none that fill up; bool, shape (n, n_vectors)."""
     places = torch.cat([torch.arange(size, device=lengths.device) for size in sizes])
-    counts = lengths.repeat_interleave(torch.tensor(sizes, device=lengths.device), dim=1)
-    return places < counts
+    text_lengths = lengths.repeat_interleave(torch.tensor(sizes, device=lengths.device), dim=1)
+    return places < text_lengths
 
 
 def make_head(

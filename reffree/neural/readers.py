@@ -24,7 +24,6 @@ from sms.text import Segmenter, TextRules, composed
 from sms.text.sentences import whole
 from sms.text.words import CANNOT_BE_SPLIT
 
-UNITS = ("sentences", "words")
 RECENT_BYTES = 1 << 30  # vectors of recent texts that a `VectorReader` keeps in memory
 
 
@@ -106,14 +105,14 @@ class PieceReader:
         }
         readings = []
         for pair in zip(sources, candidates, strict=True):
-            own = [pieces[text] for text in pair]
-            kept = shares(own[0].size, own[1].size, self._room, self._truncation)
+            piece_ids = [pieces[text] for text in pair]
+            kept = shares(piece_ids[0].size, piece_ids[1].size, self._room, self._truncation)
             (before, _, between, _, behind), types = self._frame
-            ids = [before, own[0][: kept[0]], between, own[1][: kept[1]], behind]
+            ids = [before, piece_ids[0][: kept[0]], between, piece_ids[1][: kept[1]], behind]
             types = [np.resize(kind, part.size) for kind, part in zip(types, ids, strict=True)]
             joined = np.concatenate(ids), np.concatenate(types)
-            cut = kept[1] < own[1].size, kept[0] < own[0].size
-            unseen = _unseen(pair, own, "no_words", failed)
+            cut = kept[1] < piece_ids[1].size, kept[0] < piece_ids[0].size
+            unseen = _unseen(pair, piece_ids, "no_words", failed)
             readings.append(Reading(joined, joined[0].size, cut, unseen))
         return readings
 
@@ -195,7 +194,10 @@ class VectorReader:
             }
             failed = {text for text, is_so in zip(missing, found.failed, strict=True) if is_so}
             vectors |= fresh
-            self._recent.add({t: own for t, own in fresh.items() if t not in failed}, RECENT_BYTES)
+            self._recent.add(
+                {t: text_vectors for t, text_vectors in fresh.items() if t not in failed},
+                RECENT_BYTES,
+            )
         return vectors, failed
 
     def collate(self, readings: Sequence[Reading]) -> dict[str, torch.Tensor]:
@@ -206,15 +208,15 @@ class VectorReader:
             document, summary = reading.arrays
             vectors[row, : len(document)] = document
             vectors[row, self._lengths[0] : self._lengths[0] + len(summary)] = summary
-        lengths = torch.tensor([[len(own) for own in reading.arrays] for reading in readings])
+        lengths = torch.tensor([[len(array) for array in reading.arrays] for reading in readings])
         return {"vectors": torch.from_numpy(vectors), "lengths": lengths}
 
 
 def _unseen(
-    pair: tuple[str, str], own: Sequence[np.ndarray], reason: str, failed: Collection[str]
+    pair: tuple[str, str], arrays: Sequence[np.ndarray], reason: str, failed: Collection[str]
 ) -> tuple[tuple[str, str], ...]:
     """Say of a candidate and a source which has nothing to read: for a reason, or it failed."""
-    sides = zip(("candidate", "source"), pair[::-1], own[::-1], strict=True)
+    sides = zip(("candidate", "source"), pair[::-1], arrays[::-1], strict=True)
     return tuple(
         (side, CANNOT_BE_SPLIT if text in failed else reason)
         for side, text, array in sides

@@ -112,7 +112,7 @@ def main_figure(kind: str, figures: Iterable[KindFigures]) -> str:
     """
     if not kind.startswith("cross-pair"):
         return "pearson"
-    return "auc" if any(own.accuracy is None for own in figures) else "accuracy"
+    return "auc" if any(of_kind.accuracy is None for of_kind in figures) else "accuracy"
 
 
 def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
@@ -126,7 +126,7 @@ def judge(groups: Iterable[Sequence[Example]], scorer: LearnedScorer) -> Judged:
         scored = scorer.score([e.source for e in chosen], [e.candidate for e in chosen])
         parts.append(Judged.of(block, n_pairs, scored.scores, scored.is_cut))
         n_pairs += len(block)
-        reasons.update(":".join(own) for own in chain.from_iterable(scored.reasons.values()))
+        reasons.update(":".join(reason) for reason in chain.from_iterable(scored.reasons.values()))
     if reasons:
         logger.warning("examples without a score are not judged: %s", dict(reasons))
     names = [one.name for one in fields(Judged)]

@@ -91,15 +91,15 @@ def fit_heads(
     is_kept = np.array([bases is None or one.base in bases for one in examples], dtype=bool)
     examples, values = list(compress(examples, is_kept)), values[is_kept]
     comparisons = {
-        head: own
-        for head, own in comparisons_of(examples, KINDS_OF_HEAD).items()
-        if np.unique(own.groups).size >= least_groups
+        head: of_head
+        for head, of_head in comparisons_of(examples, KINDS_OF_HEAD).items()
+        if np.unique(of_head.groups).size >= least_groups
     }
     if not comparisons:
         return None
     if not has_directions:
         return fit_linear(config, values, comparisons)
-    directions = {head: own for head in comparisons if (own := directions_of(head))}
+    directions = {head: by_feature for head in comparisons if (by_feature := directions_of(head))}
     composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
     return fit_linear(config, values, comparisons, directions, composed)
 
@@ -110,11 +110,11 @@ def judge_heads(groups: Sequence[Sequence[Example]], pairs: LinearPairs) -> dict
     scores = pairs.score(*texts_of(rows)).scores
     by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
-        is_own = [one.kind == POSITIVE or head in heads_of(one, KINDS_OF_HEAD) for one in rows]
-        own_scores = np.where(is_own, scores[:, place], np.nan)
-        judged = Judged.of(groups, 0, own_scores, np.zeros(len(rows), dtype=bool))
-        own = judged.by_kind(has_threshold=False)
-        by_kind |= {f"{head}: {kind}": figures for kind, figures in own.items()}
+        teaches = [one.kind == POSITIVE or head in heads_of(one, KINDS_OF_HEAD) for one in rows]
+        head_scores = np.where(teaches, scores[:, place], np.nan)
+        judged = Judged.of(groups, 0, head_scores, np.zeros(len(rows), dtype=bool))
+        figures_of_head = judged.by_kind(has_threshold=False)
+        by_kind |= {f"{head}: {kind}": figures for kind, figures in figures_of_head.items()}
     return by_kind
 
 

@@ -159,7 +159,10 @@ def _parts_of(
 ) -> tuple[ScorePart, ...]:
     """Say what each feature adds to a score, the largest first."""
     of_sources = [linear.contributions(source, candidate, head) for source in sources]
-    parts = {name: float(np.mean([own[name] for own in of_sources])) for name in of_sources[0]}
+    parts = {
+        name: float(np.mean([of_source[name] for of_source in of_sources]))
+        for name in of_sources[0]
+    }
     # against several sources another sentence may be the worst each time
     least: dict[str, str] = {}
     if len(sources) == 1:

@@ -28,5 +28,5 @@ def split_head(name: str) -> tuple[str, str | None]:
 
 def find_scorer(folder: AnyPath) -> Path:
     """Return the folder of that name, or else that of the scorer in the package of that name."""
-    own, packaged = Path(user_path(folder)), PACKAGED / os.fspath(folder)
-    return packaged if not own.exists() and (packaged / SCORER_FILE).is_file() else own
+    given, packaged = Path(user_path(folder)), PACKAGED / os.fspath(folder)
+    return packaged if not given.exists() and (packaged / SCORER_FILE).is_file() else given

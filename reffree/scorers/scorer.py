@@ -135,9 +135,9 @@ class LearnedScorer:
         cut, is_cut = np.zeros((pairs.n_rows, 2), dtype=bool), np.full(pairs.n_rows, np.nan)
         scores[rows], cut[rows], is_cut[rows] = scored.scores, scored.cut, scored.is_cut
         reasons = list(why_not_read(texts, SOURCE))
-        said = ((rows[k], *own) for k, every in scored.reasons.items() for own in every)
+        said = ((rows[k], *why) for k, whys in scored.reasons.items() for why in whys)
         failed = by_reason(said, pairs.n_rows)
-        reasons += [Reason(*own, flags, name) for own, flags in failed.items()]
+        reasons += [Reason(side, why, flags, name) for (side, why), flags in failed.items()]
         sides = zip(("candidate", SOURCE), cut.T, strict=True)
         reasons += [Reason(side, CUT, flags, name) for side, flags in sides]
         return RowScores(scores, is_cut, reasons)
@@ -174,7 +174,7 @@ class LearnedScorer:
         Scores have a column for each head, which `chosen` reads. Sources without a score are left
         out; a candidate whose sources all have none gets NaN.
         """
-        lengths = np.array([len(own) for own in sources], dtype=np.int64)
+        lengths = np.array([len(texts) for texts in sources], dtype=np.int64)
         repeated = np.repeat(np.arange(len(candidates)), lengths)
         flat = self._pairs.score(
             list(chain.from_iterable(sources)), [candidates[row] for row in repeated.tolist()]
@@ -189,7 +189,7 @@ class LearnedScorer:
         for row, why in ((int(repeated[pair]), why) for pair, why in flat.reasons.items()):
             if not n_scored[row]:
                 reasons.setdefault(row, why)
-        cut = [np.bincount(repeated, weights=own, minlength=n) > 0 for own in flat.cut.T]
+        cut = [np.bincount(repeated, weights=flags, minlength=n) > 0 for flags in flat.cut.T]
         return PairScores(sums / np.maximum(n_scored, 1)[:, None], np.column_stack(cut), reasons)
 
 
@@ -254,7 +254,7 @@ class LinearPairs:
     def constant(self, head: str | None) -> float:
         """Return what a head, or the mean of all, adds to the parts of its features."""
         heads = [self.model.heads[name] for name in (self.heads if head is None else (head,))]
-        return -float(np.mean([own.mean / own.deviation for own in heads]))
+        return -float(np.mean([fitted.mean / fitted.deviation for fitted in heads]))
 
     @property
     def signature(self) -> str:

@@ -181,8 +181,8 @@ class WordSample(_Sample):
 
 def as_table(pairs: Sequence[Pair], groups: np.ndarray) -> pa.Table:
     """Return pairs as a table with the columns of `PAIR_SCHEMA`."""
-    own = [name for name in PAIR_SCHEMA.names if name != "group"]
-    columns = {name: [getattr(pair, name) for pair in pairs] for name in own}
+    names = [name for name in PAIR_SCHEMA.names if name != "group"]
+    columns = {name: [getattr(pair, name) for pair in pairs] for name in names}
     return pa.table(columns | {"group": groups}, schema=PAIR_SCHEMA)
 
 

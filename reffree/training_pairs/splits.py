@@ -135,9 +135,9 @@ class TextRegister:
     def documents(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Give all documents, each once: keys (uint64) and the sides their file names (int8)."""
         for entries in self._parts():
-            own = entries[entries["text"] == entries["document"]]
-            keys, first = np.unique(own["document"], return_index=True)
-            yield keys, own["side"][first]
+            of_documents = entries[entries["text"] == entries["document"]]
+            keys, first = np.unique(of_documents["document"], return_index=True)
+            yield keys, of_documents["side"][first]
 
     def _parts(self) -> Iterator[np.ndarray]:
         for stream, path in zip(self._streams, self._paths, strict=True):

@@ -97,9 +97,9 @@ def test_names_are_those_that_are_offered_with_the_defaults_of_the_options():
     for name in {*assay.__all__} - {"SentenceMover", "Reward"}:
         function = getattr(assay, name)
         parameters = inspect.signature(function).parameters
-        for own in parameters.values():
-            assert own.kind not in (own.VAR_KEYWORD, own.VAR_POSITIONAL)
-            assert own.name in function.__doc__ or own.default is own.empty
+        for parameter in parameters.values():
+            assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+            assert parameter.name in function.__doc__ or parameter.default is parameter.empty
         for setting in getattr(app.commands.get(name), "settings", ()):
             only_shown = name == "status" or setting.name in ("list", "dry_run")
             if not only_shown and setting.default is not dataclasses.MISSING:
@@ -188,7 +188,7 @@ def test_rows_with_a_folder_are_a_run_that_goes_on(tmp_path, by_a_run):
 TWICE = pd.DataFrame([["a", "b"]], columns=["candidate", "candidate"])
 TEXTS = {"candidate": ["a", "b"], "reference": ["a", "b"]}
 TABLE = pd.DataFrame(TEXTS)
-REPEATED = pa.table({name: pc.run_end_encode(pa.array(own)) for name, own in TEXTS.items()})
+REPEATED = pa.table({name: pc.run_end_encode(pa.array(texts)) for name, texts in TEXTS.items()})
 ONLY = "`data` has no column `{}`, only summary, gold, n; say which one it is with `{}=`$"
 WRONG = [
     ("corpus.parquet", {}, "`out` must name a folder for the scores of files"),
@@ -229,11 +229,16 @@ def test_wrong_rows_are_answered_in_one_line(data, options, message):
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_own_columns_called_like_ours_stay_and_a_second_call_replaces_ours(kind):
-    own = {"status": "done", "length": "long"}
-    first = assay.score(MAKE[kind]([row | own for row in ROWS]), metrics="length", **COLUMNS)
+    user_columns = {"status": "done", "length": "long"}
+    first = assay.score(
+        MAKE[kind]([row | user_columns for row in ROWS]), metrics="length", **COLUMNS
+    )
     ours = [6.0, None, 2.0]  # words of the summaries, counted by hand
     why = [None, "candidate:empty", None]
-    both = [own | {"assay.length": x, "assay.status": y} for x, y in zip(ours, why, strict=True)]
+    both = [
+        user_columns | {"assay.length": x, "assay.status": y}
+        for x, y in zip(ours, why, strict=True)
+    ]
     expected = [row | more for row, more in zip(ROWS, both, strict=True)]
     assert rows_of(first) == expected
     assert rows_of(assay.score(first, metrics="length", **COLUMNS)) == expected
@@ -284,7 +289,7 @@ def test_columns_may_have_any_name_and_hold_objects():
     columns = {"candidate": "0", "references": "b", "document_id": "id"}
     assert assay.score(table, columns=columns, metrics="rouge1_f")["rouge1_f"].tolist() == [1.0]
     lists = {"document_id": ["x", "y"], "candidate": ["A.", "B."], "reference": ["A.", "C."]}
-    series = {name: pl.Series(own, dtype=pl.Object) for name, own in lists.items()}
+    series = {name: pl.Series(cells, dtype=pl.Object) for name, cells in lists.items()}
     scored = assay.score(pl.DataFrame(series), metrics="rouge1_f")
     assert scored["rouge1_f"].to_list() == [1.0, 0.0]
 

@@ -69,10 +69,10 @@ def test_best_sentences_match_sets(rng):
     at = 0
     for a, b in zip(first, second, strict=True):
         for k in texts[a]:
-            own = set(words[k].tolist())
-            found = [len(own & set(words[j].tolist())) for j in texts[b]]
-            if own:
-                assert shares[at] == max(found) / len(own)
+            distinct = set(words[k].tolist())
+            found = [len(distinct & set(words[j].tolist())) for j in texts[b]]
+            if distinct:
+                assert shares[at] == max(found) / len(distinct)
                 assert places[at] == found.index(max(found))
             else:
                 assert shares[at] == -1

@@ -39,7 +39,10 @@ def test_positive_is_compared_with_its_own_negatives_only():
         example("swap", 0.3, base="lead"),
     ]  # fmt: skip
     found = comparisons_of(rows, TABLE)
-    assert {head: list(zip(own.better, own.worse, strict=True)) for head, own in found.items()} == {
+    assert {
+        head: list(zip(compared.better, compared.worse, strict=True))
+        for head, compared in found.items()
+    } == {
         "one": [(0, 1), (0, 2), (3, 4)],
         "two": [(0, 2), (3, 4), (3, 5)],
     }
@@ -61,8 +64,8 @@ def test_aspect_and_weight_of_a_row_win():
 
 def test_without_a_positive_all_are_compared_by_their_labels_inside_documents():
     rows = [example("", label) for label in (2.0, 1.0, 2.0)]
-    (own,) = comparisons_of(rows, TABLE).values()
-    assert list(zip(own.better, own.worse, strict=True)) == [(0, 1), (2, 1)]
+    (compared,) = comparisons_of(rows, TABLE).values()
+    assert list(zip(compared.better, compared.worse, strict=True)) == [(0, 1), (2, 1)]
     found = rated_comparisons(np.array([0, 0, 0, 1, 1]), np.array([3.0, 1.0, 3.0, 2.0, np.nan]))
     assert list(zip(found.better, found.worse, strict=True)) == [(0, 1), (2, 1)]
 
@@ -186,11 +189,11 @@ def test_heads_read_what_there_is_and_nothing_of_length():
     assert set(DIRECTIONS) == set(WORD_FEATURES)
     assert directions_of("mine") is None
     model = load_scorer("news")._pairs.model
-    for head, own in model.heads.items():
+    for head, fitted in model.heads.items():
         names, composed = set(directions_of(head)), set(COMPOSED_OF_HEAD[head])
         assert names <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
         assert not composed & names
-        for name, weight in zip(model.features.names, own.weights, strict=True):
+        for name, weight in zip(model.features.names, fitted.weights, strict=True):
             assert weight == 0 or (weight * DIRECTIONS[name] >= 0 and name in names | composed)
 
 
@@ -222,8 +225,8 @@ def test_heads_learn_their_kinds(pairs, monkeypatch):
     groups = [made[k : k + 3] for k in range(0, len(made), 3)]
     found = judge_heads(groups, scorer)
     assert set(found) == {"one: repeat", "two: repeat", "two: swap"}
-    assert {own.preferred for own in found.values()} == {1.0}
-    assert {own.accuracy for own in found.values()} == {None}
+    assert {figures.preferred for figures in found.values()} == {1.0}
+    assert {figures.accuracy for figures in found.values()} == {None}
 
 
 def test_folder_gives_the_same_scores_by_head_and_as_their_mean(pairs, tmp_path):

@@ -69,8 +69,8 @@ def test_shares_fill_the_room_and_no_more(truncation):
 def test_pieces_match_the_tokenizers_own_pairs_of_the_lead(n_words, tokenizer_path):
     document = " ".join(f"word{k}" for k in range(n_words))
     (reading,) = make_reader(tokenizer_path, 9).read([document], ["word8 word9"])
-    own = Tokenizer.from_file(tokenizer_path).encode("word0 word1 word2 word3", "word8 word9")
-    assert [array.tolist() for array in reading.arrays] == [own.ids, own.type_ids]
+    expected = Tokenizer.from_file(tokenizer_path).encode("word0 word1 word2 word3", "word8 word9")
+    assert [array.tolist() for array in reading.arrays] == [expected.ids, expected.type_ids]
     assert reading.cut == (False, n_words > 4)
 
 
@@ -215,7 +215,7 @@ LOSSES_BY_HAND = [
 
 @pytest.mark.parametrize(("name", "logits", "labels", "total"), LOSSES_BY_HAND)
 def test_loss_by_hand(name, logits, labels, total):
-    x, y = (torch.tensor(own, dtype=torch.float64) for own in (logits, labels))
+    x, y = (torch.tensor(numbers, dtype=torch.float64) for numbers in (logits, labels))
     found = LOSSES[name](x, y)
     assert float(found.total) == pytest.approx(total, abs=1e-12)
     assert found.n_terms == len(logits)

@@ -128,7 +128,7 @@ def test_near_copies_are_found_in_languages_without_spaces(rng):
     texts = ["".join(rng.choice(characters, 120)) for _ in range(40)]
     copies = [f"{text[:60]}们{text[61:]}" for text in texts]
     keys = [set(near_keys(text)) for text in texts]
-    found = [[bool(own & set(near_keys(copy))) for own in keys] for copy in copies]
+    found = [[bool(text_keys & set(near_keys(copy))) for text_keys in keys] for copy in copies]
     assert np.mean(np.diag(found)) > 0.9
     assert not np.any(found & ~np.eye(40, dtype=bool))
 
@@ -166,9 +166,9 @@ def test_leak_leaves_out_the_earlier_side(tmp_path):
         keys = np.array([1, 2, 3, 3, 4], dtype=np.uint64)
         sides = np.array([0, 2, 0, 1, 0], dtype=np.int8)
         assert groups.is_leak(keys, sides).tolist() == [True, False, True, False, False]
-        found = noted.n_leaks(lambda _keys, own: own)
+        found = noted.n_leaks(lambda _keys, named: named)
         assert found == {("train", "test"): 1, ("train", "validation"): 1}
-        kept = noted.n_leaks(lambda k, own: np.where(groups.is_leak(k, own), NO_SIDE, own))
+        kept = noted.n_leaks(lambda k, named: np.where(groups.is_leak(k, named), NO_SIDE, named))
         assert kept == {}
 
 

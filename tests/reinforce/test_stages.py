@@ -63,8 +63,8 @@ def likelihood_stage(summariser, kind=LikelihoodStage, **options):
 
 def mixed_stage(summariser, reward, *, start=None, **options):
     start = None if start is None else start.module.eval()
-    own = {"reward": reward, "reward_config": replace(REWARD, **options), "start": start}
-    return likelihood_stage(summariser, MixedStage, **own)
+    settings = {"reward": reward, "reward_config": replace(REWARD, **options), "start": start}
+    return likelihood_stage(summariser, MixedStage, **settings)
 
 
 def learn(stage, summariser, batch, n_steps):
@@ -132,8 +132,8 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
         reference, *logs = summariser.module(**batch.inputs, targets=[batch.target, *drawn])
     total = 0.0
     for k, summaries in enumerate(drawn):
-        own = torch.where(summariser.is_counted(summaries), -logs[k], 0.0).sum(1).numpy()
-        total += 0.5 * float((advantages[k] * own).sum()) / 3
+        log_p = torch.where(summariser.is_counted(summaries), -logs[k], 0.0).sum(1).numpy()
+        total += 0.5 * float((advantages[k] * log_p).sum()) / 3
     total += 0.5 * float(-reference[summariser.is_counted(batch.target)].sum())
     assert float(part.total.detach()) == pytest.approx(total, rel=1e-5)
 
@@ -167,10 +167,10 @@ def test_leash_adds_the_divergence_from_the_start():
     free, held, at_start = loss(0.0, None), loss(0.3, other), loss(0.3, make_summariser())
     torch.manual_seed(1)
     _, (drawn,) = summariser.greedy_and_drawn(batch, 1)
-    own, first = (
+    current, first = (
         each.module(**batch.inputs, targets=[drawn])[0].detach() for each in (summariser, other)
     )
-    log_ratio = (first - own)[summariser.is_counted(drawn)]
+    log_ratio = (first - current)[summariser.is_counted(drawn)]
     divergence = float((log_ratio.exp() - log_ratio - 1).sum())
     assert held.figures["kl"][0] == pytest.approx(divergence, rel=1e-4)
     assert float((held.total - free.total).detach()) == pytest.approx(0.3 * divergence, rel=1e-3)

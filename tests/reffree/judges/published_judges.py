@@ -71,8 +71,8 @@ def alignscore(folder, document, summary):
     state = torch.load(folder / "AlignScore-base.ckpt", weights_only=True)["state_dict"]
     base = AutoModel.from_config(AutoConfig.from_pretrained(folder)).eval()
     start = "base_model."
-    own = {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}
-    base.load_state_dict(own)
+    base_state = {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}
+    base.load_state_dict(base_state)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     parts = sentences(document)
     size = max(len(parts) // (len(document.strip().split()) // 350 + 1), 1)

@@ -100,7 +100,7 @@ def test_two_texts_are_cut_as_tokenisers_do(folder_of, cut, most):
     model = JudgeModel(str(folder), settings)
     found = model.score([tiny.NEWS] * 3, tiny.SUMMARIES)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    own = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    classifier = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     how = {"document": "only_first", "longest": "longest_first"}[cut]
     for score, summary in zip(found.scores, tiny.SUMMARIES, strict=True):
         is_shorter = len(tokenizer(summary)["input_ids"]) + 1 < most
@@ -108,7 +108,7 @@ def test_two_texts_are_cut_as_tokenisers_do(folder_of, cut, most):
         cut_to = {"truncation": truncation, "max_length": most, "return_tensors": "pt"}
         inputs = tokenizer(tiny.NEWS, summary, **cut_to)
         with torch.no_grad():
-            expected = own(**inputs).logits.softmax(-1)[0, 2].item()
+            expected = classifier(**inputs).logits.softmax(-1)[0, 2].item()
         assert score == pytest.approx(expected, abs=ATOL)
     assert found.is_cut.all()
     assert model.state()["cut"] == 3
@@ -123,9 +123,11 @@ def test_the_summary_stays_where_a_template_ends_in_it(folder_of):
     ids = tokenizer(f"premise: {tiny.NEWS} hypothesis: {summary}")["input_ids"]
     n_before = len(tokenizer(f"premise: {tiny.NEWS}", add_special_tokens=False)["input_ids"])
     kept = torch.tensor([ids[:20] + ids[n_before:]])
-    own = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    generator = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     with torch.no_grad():
-        logits = own(input_ids=kept, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits
+        logits = generator(
+            input_ids=kept, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)
+        ).logits
     expected = logits[0, 0].softmax(-1)[tokenizer("1")["input_ids"][0]].item()
     model = JudgeModel(str(folder), {"preset": "trueteacher", "max_tokens": kept.numel()})
     found = model.score([tiny.NEWS], [summary])
@@ -230,12 +232,12 @@ def test_evidence_is_the_piece_that_decides(folder_of):
     model = JudgeModel(str(folder_of("summac-zs")), table)
     (summary, *_) = tiny.SUMMARIES
     (found,) = model.evidence([tiny.NEWS], [summary])
-    assert [own.piece for own in found] == published.sentences(summary)
-    for own in found:
-        alone = model.score(published.sentences(tiny.NEWS), [own.piece] * 6).scores
-        assert own.decided_by == published.sentences(tiny.NEWS)[int(alone.argmax())]
-        assert own.score == pytest.approx(alone.max(), abs=ATOL)
-    mean = np.mean([own.score for own in found])
+    assert [evidence.piece for evidence in found] == published.sentences(summary)
+    for evidence in found:
+        alone = model.score(published.sentences(tiny.NEWS), [evidence.piece] * 6).scores
+        assert evidence.decided_by == published.sentences(tiny.NEWS)[int(alone.argmax())]
+        assert evidence.score == pytest.approx(alone.max(), abs=ATOL)
+    mean = np.mean([evidence.score for evidence in found])
     assert model.score([tiny.NEWS], [summary]).scores[0] == pytest.approx(mean)
 
 

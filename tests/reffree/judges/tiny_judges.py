@@ -105,7 +105,7 @@ def write_classifier(folder: Path, family: str = "bert", noise: float = 0.2, **c
 
     made = {"bert": _wordpiece, "roberta": _byte_level, "deberta-v2": _unigram}[family]()
     size = _save_tokenizer(folder, made, 512)
-    own = {
+    of_family = {
         "bert": {"max_position_embeddings": 512},
         "roberta": {"max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1},
         "deberta-v2": {
@@ -114,7 +114,12 @@ def write_classifier(folder: Path, family: str = "bert", noise: float = 0.2, **c
         },
     }[family]  # fmt: skip
     settings = transformers.AutoConfig.for_model(
-        family, vocab_size=size, intermediate_size=64, **_WIDTH, **own, **({**_CLASSES, **config})
+        family,
+        vocab_size=size,
+        intermediate_size=64,
+        **_WIDTH,
+        **of_family,
+        **({**_CLASSES, **config}),
     )
     model = transformers.AutoModelForSequenceClassification
     _with_weights(lambda: model.from_config(settings), noise).save_pretrained(folder)
@@ -187,9 +192,11 @@ def write_hhem(folder: Path, ran: Path | None = None) -> Path:
     config.save_pretrained(base)
     state = _with_weights(lambda: T5ForTokenClassification(config), 0.05).state_dict()
     del state["transformer.encoder.embed_tokens.weight"]  # that of the words
-    save_file({f"t5.{name}": own for name, own in state.items()}, folder / "model.safetensors")
+    save_file(
+        {f"t5.{name}": tensor for name, tensor in state.items()}, folder / "model.safetensors"
+    )
     code = {"AutoConfig": "code.Own", "AutoModelForSequenceClassification": "code.Own"}
-    own = {"model_type": "HHEMv2", "foundation": "google/flan-t5-base", "auto_map": code}
-    (folder / "config.json").write_text(json.dumps(own))
+    hhem_config = {"model_type": "HHEMv2", "foundation": "google/flan-t5-base", "auto_map": code}
+    (folder / "config.json").write_text(json.dumps(hhem_config))
     (folder / "code.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
     return folder
