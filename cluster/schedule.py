@@ -104,8 +104,8 @@ class Schedule:
         if self.is_left_out(worker):
             pass
         elif self._n_of[worker]:
-            own = (index for index, copies in self._at_work.items() if worker in copies)
-            if not any(self._failures[index] for index in own):
+            at_work = (index for index, copies in self._at_work.items() if worker in copies)
+            if not any(self._failures[index] for index in at_work):
                 shard = self._never_failed(worker)
         else:
             shard = (

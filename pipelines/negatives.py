@@ -130,7 +130,7 @@ def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
     columns: dict[str, list[Any]] = {
         "split": [side] * len(examples),
         "seed": [seed] * len(examples),
-        "aspect": [",".join(own) for own in heads],
+        "aspect": [",".join(names) for names in heads],
     }
     for name in SCHEMA.names:
         if name not in columns:

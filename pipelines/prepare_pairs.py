@@ -195,7 +195,7 @@ def _check_sides(
 ) -> None:
     if all(n_pairs.get(side) for side in needed):
         return
-    counts = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
+    sides = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
     unused = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
     remedy = (
         "`split_anew = true` in the `--config` file splits by document"
@@ -203,6 +203,6 @@ def _check_sides(
         else "give more documents, or a column `split`"
     )
     raise ValueError(
-        f"every side must have pairs, got {counts}"
+        f"every side must have pairs, got {sides}"
         f"{f' (left out: {unused})' if unused else ''}; {remedy}"
     )

@@ -218,8 +218,9 @@ class _Run:
         """Read what run is in the output folder, which may hold nothing else if there is none."""
         found = read_manifest(self.out)
         names = Output("--out", self.out).names()
-        own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")  # being written
-        foreign = [name for name in names if not own.fullmatch(name)]
+        # While the progress file is being written, it has a longer name.
+        progress_name = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")
+        foreign = [name for name in names if not progress_name.fullmatch(name)]
         if foreign == [COPIES_FOLDER] and holds_copies_only(self.out):
             foreign = []
         if found is None and foreign:

@@ -90,9 +90,9 @@ class Host:
         ):
             sh("ip", "-n", self.namespace, *setting)
         # Holds the namespaces: a name of its own, and a disk where Ray keeps its session.
-        own = f"hostname host{number}; mount -t tmpfs tmpfs {folder}; exec sleep infinity"
+        script = f"hostname host{number}; mount -t tmpfs tmpfs {folder}; exec sleep infinity"
         self.anchor = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, "unshare", "-m", "-u", "sh", "-c", own]
+            ["ip", "netns", "exec", self.namespace, "unshare", "-m", "-u", "sh", "-c", script]
         )
         time.sleep(0.5)
 
