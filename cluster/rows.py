@@ -114,7 +114,7 @@ def read_rows(
             records = chain([first], records)
         chosen = list(choose(_and_folders(names, path)))
         for batch in _batches(records, batch_rows):
-            if format == "jsonl" and choose is all_columns:  # a key may come late
+            if format == "jsonl" and choose is all_columns:  # later rows may have further keys
                 keys = chain.from_iterable(row for _, row in batch if isinstance(row, dict))
                 chosen = list(dict.fromkeys([*chosen, *map(_printable, keys)]))
             yield _with_folders(_rows_of(batch, names, chosen), names, chosen, path, as_arrow=False)

@@ -142,7 +142,7 @@ class Schedule:
         has_copy = self._drop(worker, shard)
         if report.error is None:
             self._trust(worker)
-        elif not report.is_out_of_room:  # which is no fault of either
+        elif not report.is_out_of_room:  # a full disk is no fault of worker or shard
             self._doubt(worker, shard.index)
         if shard.index in self._is_reported:
             return None

@@ -173,7 +173,9 @@ def open_explainer(
 def explain_extremes(run: ScoreRun) -> None:
     """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
     rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
+    rows = rows.filter(
+        pl.struct(IDS).is_unique()
+    )  # of duplicates it is unclear which text to explain
     for metric in run.main_columns:
         wanted: dict[str, list[str]] = {}
         for key in dict.fromkeys(

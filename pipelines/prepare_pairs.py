@@ -137,7 +137,7 @@ class _Reader:
         except (pa.ArrowException, KeyError) as error:
             raise ValueError(f"cannot read the pairs: {one_line(error)}") from error
         self.split_column = None if settings.split_anew else _split_column(names, named)
-        # A corpus has `system_id`, pairs have none: its place takes the side, where there is one.
+        # Pairs have no system: `system_id` holds the side (train, ...) where there is one.
         columns[SYSTEM_ID] = self.split_column or columns.get(DOCUMENT_ID, DOCUMENT_ID)
         for path, columns_there in names.items():
             resolve_columns(columns_there, _NEEDED, columns, where=path)

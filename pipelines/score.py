@@ -193,12 +193,12 @@ class _Run:
         history = History()
         if earlier is not None and earlier.fingerprint == manifest.fingerprint:
             history = read_history(self.out, manifest, earlier.result)
-        if base:  # leave out what is there; workers that load all of it are of no use
+        if base:  # compute only added metrics, by workers that load only those
             metrics = [name for name in self.config.metrics if name not in base["metrics"]]
             self.config = replace(self.config, metrics=tuple(metrics))
             self._end_workers()
             self.scorer = None
-        found = earlier = None  # what it told of a million shards would stay in memory
+        found = earlier = None  # frees memory: a manifest can list a million shards
         before = (history.n_rows, history.n_done)
         job = self._job(manifest)
         try:

@@ -250,7 +250,7 @@ class _Curves:
         rivals = {}
         if is_whole:
             rivals[f"reffree@{SHIPPED}"] = laid[f"reffree@{SHIPPED}"]
-            for name in TRAITS:  # whichever way round they agree
+            for name in TRAITS:  # a trait that agrees negatively is compared with its sign changed
                 rivals |= {f"-{name}": -laid[name]} if reached[name] < 0 else {name: laid[name]}
         return RatedFit(
             aspect=aspect,
@@ -267,7 +267,7 @@ class _Curves:
     def _cross_validated(self, aspect: str, n_documents: int) -> tuple[np.ndarray, int]:
         """Score candidates by weights that have not seen them; say how many documents these saw."""
         rated, ratings, n_parts = self.rated, self.rated.ratings[aspect], self.rated.n_system_folds
-        # Documents whose candidates all have one rating tell nothing.
+        # Nothing is learned from a document whose candidates all have the same rating.
         telling = rated.documents[rated_comparisons(rated.documents, ratings).worse]
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(int(rated.groups.max()) + 1)

@@ -152,7 +152,7 @@ _SHOWN_FIGURES = {
 
 def _show_news(news: TrainNews) -> None:
     line = news.line()
-    if "validation_reward" in line:  # the loss is minus that
+    if "validation_reward" in line:  # the validation loss is minus the reward
         del line["validation_loss"]
     figures = [f"{name} {line[key]:.4g}" for key, name in _SHOWN_FIGURES.items() if key in line]
     print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)

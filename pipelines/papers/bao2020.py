@@ -218,7 +218,7 @@ TAC2010 = RatedData(
         "linguistic_quality": "Linguistic quality",
         "overall": "Overall score",
     },
-    # of the initial document sets (A)
+    # Only the initial document sets (A), not their updates (B).
     keep=lambda corpus, _ratings: corpus.filter(pl.col("document_id").str.ends_with("-A")),
 )
 
