@@ -173,9 +173,7 @@ class _Worker:
         except Spoiled:
             report = None
         with self._lock:
-            if (
-                report is None or report.error is not None
-            ):  # a failure may have left it in any state
+            if report is None or report.error is not None:  # the scorer may be in any state
                 self._scorer = None
             if report is not None:
                 self._metrics.count(report)

@@ -183,9 +183,7 @@ def _theirs(file: InputFile, columns: Mapping[str, str], role: str) -> dict[str,
             ours[called] = label
     theirs: dict[str, str] = {}
     for name in names:
-        if (
-            name in ours or name not in ours.values()
-        ):  # a renamed column replaces one with that name
+        if name in ours or name not in ours.values():  # a renamed column replaces its namesake
             theirs[ours.get(name, name)] = name
     for key in KEYS:
         if key not in theirs:
