@@ -40,7 +40,7 @@ def mapped_ahead(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            while waiting:  # what failed knows its frames, and these what they work with
+            while waiting:  # emptied, as the traceback of a failure keeps this frame in memory
                 waiting.popleft().cancel()
 
 

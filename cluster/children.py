@@ -161,7 +161,7 @@ class _Forward(logging.Handler):
 
 def answer(connection: Connection) -> None:
     """Be the process that is called."""
-    # A job in the background starts with interrupts ignored; here one ends what its owner has left.
+    # A background job ignores interrupts from its start, but an interrupt must end this process.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     lock = threading.Lock()
 

@@ -19,7 +19,7 @@ from cluster.text_blocks import check_length
 CsvRecord: TypeAlias = tuple[int, int, list[str] | str]
 """Its line, its size, and its cells, or why there are none."""
 
-_RECORD_LINES = 20  # of which most are records themselves make no record of so many lines
+_RECORD_LINES = 20  # so many lines are not one record if most of them are records themselves
 _SEPARATOR_LINE = re.compile(rb'\s*"?sep=([^\w\s"]|\t)"?[\t ;,|]*\r?(?:\n|\Z)', re.IGNORECASE)
 
 

@@ -45,7 +45,7 @@ def fetch(path: str) -> str:
         return inner
     look = partial(_listed, path, filesystem, inner)
     files = look()
-    digest = hashlib.sha256(b"folder/name")  # how a copy is laid out
+    digest = hashlib.sha256(b"folder/name")  # the layout of a copy; change it when that changes
     for file in files:
         digest.update("{}\0{}\0{}\0{}\n".format(*file).encode())
     folder = cache_folder() / digest.hexdigest()[:_KEY_LENGTH]

@@ -209,7 +209,7 @@ def _names_of(corpus: str) -> list[str]:
     paths, is_folder = find_files(corpus)
     if is_folder:
         paths = [path for path in paths if _suffix(path) in FORMATS]
-        # Beside tables, JSON most often says something about them.
+        # JSON next to other tables is usually their metadata.
         paths = [path for path in paths if _suffix(path) != _JSON] or paths
         if not paths:
             raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")

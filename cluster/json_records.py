@@ -101,7 +101,7 @@ def _objects(blocks: Iterator[bytes], path: str, *, is_list: bool = False) -> It
                 raise ValueError(f"{path} must end where its list of objects ends, got more")
             return
         value, end = _value(text, at)
-        # What ends where the text so far does may go on: 1 of 12.
+        # A value at the end of the text read so far may continue: the 1 of 12.
         if end is not None and (end < len(text) or is_whole):
             number += 1
             yield line, end - at, _or_reason(value)
@@ -115,7 +115,7 @@ def _objects(blocks: Iterator[bytes], path: str, *, is_list: bool = False) -> It
         else:
             check_length(len(text) - at, path)
             text, at = text[at:], 0
-            n_enough = 2 * len(text)  # it is gone through again each time
+            n_enough = 2 * len(text)  # doubling, as the text is parsed from its start each time
             while not is_whole and len(text) <= n_enough:
                 block = next(blocks, b"")
                 is_whole = not block

@@ -54,7 +54,7 @@ def find_files(path: str) -> tuple[list[str], bool]:
             base, parts = inner, list(_ALL_BELOW)
         elif is_url(path) or os.path.isabs(path):
             base, parts = "/" * inner.startswith("/"), _parts_of(inner)
-        else:  # what the working directory is called is no pattern
+        else:  # wildcards in the working directory's name are literal
             base, parts = os.getcwd(), _parts_of(path)
         while len(parts) > 1 and _WILDCARDS.isdisjoint(parts[0]):
             base = _joined(base, parts.pop(0))

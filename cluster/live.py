@@ -62,7 +62,7 @@ class LiveRun:
         self._file_lock: FileLock | None = None
         self._made: list[Path] = []
         self._loss = ""
-        self._left: bytes | None = None  # by a driver that did not end its run
+        self._left: bytes | None = None  # what an earlier driver left when it was killed
         self._fingerprint = ""
         self._lock = threading.Lock()
         self._progress = Progress(stage="")

@@ -40,7 +40,7 @@ def run_local(
         results = _until_a_failure(waiting, make_scorer(job.threads), job, on_start)
         with closing(results):
             for place, shard, result in results:
-                if result is None:  # of no use, since another shard has failed on the same scorer
+                if result is None:  # discarded: another shard failed on the same scorer
                     waiting.appendleft((place, shard))
                     continue
                 attempts[place] += 1

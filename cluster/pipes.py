@@ -63,7 +63,7 @@ def _kept(path: str) -> str:
                 )
             handle, file = tempfile.mkstemp(prefix="assay-pipe-")
             _FILES[path] = file
-            # Not by its name: a socket cannot be opened.
+            # Standard input is read by its handle: if it is a socket, its name cannot be opened.
             is_open = path == STANDARD_INPUT
             with (
                 open(0 if is_open else path, "rb", closefd=not is_open) as source,

@@ -184,7 +184,7 @@ class _Worker:
         self._knows_job = True
 
     def _send(self, message: bytes) -> None:
-        with suppress(ConnectionError):  # it has ended, which shows when its answer is read
+        with suppress(ConnectionError):  # the worker has ended; reading its answer shows it
             self.connection.send_bytes(message)
 
     def answer(self) -> Any:  # noqa: ANN401

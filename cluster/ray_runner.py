@@ -75,7 +75,7 @@ def drive(
         try:
             _Driver(Schedule(shards, options.max_attempts, SLOW_AFTER_S), pool, say).run()
         except HeadLost:
-            pool.actors.clear()  # nobody is there to stop them
+            pool.actors.clear()  # without a head node actors cannot be stopped
             pool.wishes.clear()
             raise
         finally:
@@ -173,7 +173,7 @@ class _Worker:
         except Spoiled:
             report = None
         with self._lock:
-            if report is None or report.error is not None:  # nobody knows what that has left in it
+            if report is None or report.error is not None:  # the scorer may be in any state
                 self._scorer = None
             if report is not None:
                 self._metrics.count(report)
@@ -228,14 +228,14 @@ class _Pool:
                     "join a cluster with `--address`"
                 )
             logger.warning(_NO_ROOM, self._needs)
-            room = 1  # a cluster that scales itself sees what is wanted
+            room = 1  # a waiting actor makes an autoscaling cluster start a node
         for _ in range(begin, min(room, n_open)):
             self.actors.append(self._actor.remote(*self._arguments))
         return range(begin, len(self.actors))
 
     def wish_for(self, n_workers: int) -> None:
         """Have Ray know for how many more workers there is something to do."""
-        if self._is_local or self._workers is not None:  # then the actors that wait are all
+        if self._is_local or self._workers is not None:  # no wish: waiting actors are enough
             n_workers = 0
         n_workers = max(0, min(n_workers, MAX_WISHES))
         if self.wishes:

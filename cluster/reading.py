@@ -129,7 +129,7 @@ def parquet_copy(
 def _write(file: InputFile, path: Path, wanted: Wanted, limit: int | None) -> None:
     tables = _tables_of(file, wanted, BATCH_ROWS, limit)
     first = next(tables, pa.table({UNREADABLE: pa.array([], pa.string())}))
-    # Without dictionaries the footer says how much text there is.
+    # Without dictionaries, sizes in the footer are the sizes of the texts.
     with pq.ParquetWriter(
         path,
         first.schema,

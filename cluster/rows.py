@@ -114,7 +114,7 @@ def read_rows(
             records = chain([first], records)
         chosen = list(choose(_and_folders(names, path)))
         for batch in _batches(records, batch_rows):
-            if format == "jsonl" and choose is all_columns:  # a key may come late
+            if format == "jsonl" and choose is all_columns:  # later rows may have further keys
                 keys = chain.from_iterable(row for _, row in batch if isinstance(row, dict))
                 chosen = list(dict.fromkeys([*chosen, *map(_printable, keys)]))
             yield _with_folders(_rows_of(batch, names, chosen), names, chosen, path, as_arrow=False)
@@ -135,13 +135,13 @@ def read_parquet(
         file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
         names = list(file.schema_arrow.names)
         chosen = list(choose(_and_folders(names, path)))
-        own = [name for name in dict.fromkeys(chosen) if name in names]
+        file_columns = [name for name in dict.fromkeys(chosen) if name in names]
         batches = file.iter_batches(
-            batch_rows, columns=own, row_groups=row_groups, use_threads=use_threads
+            batch_rows, columns=file_columns, row_groups=row_groups, use_threads=use_threads
         )
         for batch in batches:
             places = range(first, first + batch.num_rows)
-            first_of = {name: batch.schema.names.index(name) for name in own}
+            first_of = {name: batch.schema.names.index(name) for name in file_columns}
             rows = Rows({name: batch.column(at) for name, at in first_of.items()}, places)
             yield _with_folders(rows, names, chosen, path, as_arrow=True)
             first += batch.num_rows

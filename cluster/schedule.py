@@ -104,8 +104,8 @@ class Schedule:
         if self.is_left_out(worker):
             pass
         elif self._n_of[worker]:
-            own = (index for index, copies in self._at_work.items() if worker in copies)
-            if not any(self._failures[index] for index in own):
+            at_work = (index for index, copies in self._at_work.items() if worker in copies)
+            if not any(self._failures[index] for index in at_work):
                 shard = self._never_failed(worker)
         else:
             shard = (
@@ -142,7 +142,7 @@ class Schedule:
         has_copy = self._drop(worker, shard)
         if report.error is None:
             self._trust(worker)
-        elif not report.is_out_of_room:  # which is no fault of either
+        elif not report.is_out_of_room:  # a full disk is no fault of worker or shard
             self._doubt(worker, shard.index)
         if shard.index in self._is_reported:
             return None

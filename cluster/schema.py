@@ -308,7 +308,7 @@ def written_list(cell: str) -> list[str] | None:
     try:
         return text_list_or_none(json.loads(cell))
     except (ValueError, TypeError, RecursionError):
-        pass  # written by Python, then
+        pass  # not JSON; perhaps a list as Python writes it
     match = _WRITTEN_LIST(cell)
     if match is None:
         raise ValueError("begins like a list of texts but is not one; write it as JSON")

@@ -138,7 +138,7 @@ def url_like(given: str, inner: str) -> str:
         return inner
     base, options = _split_options(given)
     scheme, _, rest = base.partition("://")
-    start = rest.partition("/")[0]  # of HDFS, whose host is not part of the path
+    start = rest.partition("/")[0]  # user and host, which some paths (HDFS) do not contain
     if scheme not in _WITH_HOST:
         start = start[: start.rfind("@") + 1]
     return f"{scheme}://{start}{quote(inner, safe=_SAFE)}{options}"

@@ -69,7 +69,7 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
         scores = pa.concat_tables(results).combine_chunks()
         shared.check()
     except Spoiled:
-        if clock.failure is not None:  # what this shard's own failure has led to
+        if clock.failure is not None:  # the cause
             raise clock.failure from None
         raise
     finally:
@@ -124,7 +124,7 @@ def processor_kind() -> str:
     """Name the processor, with those of its units that products of matrices are computed with."""
     facts: dict[str, str] = {}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-        for line in lines:  # as many blocks as there are cores, the first is enough
+        for line in lines:  # one block per core; `setdefault` keeps the first
             name, _, value = line.partition(":")
             facts.setdefault(name.strip(), value.strip())
     has = {*facts.get("flags", "").split()}

@@ -107,8 +107,8 @@ def _check_comparable(a: _Side, b: _Side, shared: Sequence[str]) -> None:
         more = f" (and so do {keyed.listed(others)})" if others else ""
         parts = [each[name].split("|") for each in (ours, theirs)]
         only = [
-            "|".join(part for part in own if part not in other) or "nothing"
-            for own, other in (parts, parts[::-1])
+            "|".join(part for part in side if part not in other) or "nothing"
+            for side, other in (parts, parts[::-1])
         ]
         raise ValueError(
             f"`{name}` must be the same metric in both, but its signatures differ: `{only[0]}` "

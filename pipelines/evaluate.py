@@ -150,7 +150,7 @@ def _judged(
 ) -> DomainResult:
     judged = judge(groups, scorer)
     traits = traits_of(*texts_of(list(chain.from_iterable(groups))))
-    has_traits = np.logical_and.reduce([np.isfinite(own) for own in traits.values()])
+    has_traits = np.logical_and.reduce([np.isfinite(values) for values in traits.values()])
     traits = {trait: values[has_traits] for trait, values in traits.items()}
     return DomainResult(
         scorer=folder,

@@ -88,13 +88,13 @@ class Explainer:
         for document, found in self._rows_of(wanted).items():
             table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
-            own = by_document[document] = []
+            systems = by_document[document] = []
             for system, each in zip(table[SYSTEM_ID].to_pylist(), explained, strict=True):
                 key = (document, system)
                 if key in recorded:
                     _check_same(each, key, recorded[key], self.tolerance)
                 told = {"system_id": system, "explanation": each, "recorded": recorded.get(key)}
-                own.append(ExplainedSystem(**told, ratings=self.ratings.get(key, {})))
+                systems.append(ExplainedSystem(**told, ratings=self.ratings.get(key, {})))
         return by_document
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
@@ -173,7 +173,7 @@ def open_explainer(
 def explain_extremes(run: ScoreRun) -> None:
     """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
     rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # which of several texts would not be known
+    rows = rows.filter(pl.struct(IDS).is_unique())  # else: which of the texts to explain?
     for metric in run.main_columns:
         wanted: dict[str, list[str]] = {}
         for key in dict.fromkeys(
@@ -201,12 +201,14 @@ def _settings_of(
     settings = {key: value for key, value in manifest.configuration.items() if key in kept}
     whole = ScoringConfig(**settings)
     column = column_of(metric, whole.columns)
-    own = next((metric for metric in whole.asked if column in metric.columns), None)
+    explained_metric = next((metric for metric in whole.asked if column in metric.columns), None)
     # Metrics of the same encoder are computed together: with them the last digits are the same.
     metrics = tuple(
         metric.written
         for metric in whole.asked
-        if own is None or metric == own or (own.encoder and metric.encoder == own.encoder)
+        if explained_metric is None
+        or metric == explained_metric
+        or (explained_metric.encoder and metric.encoder == explained_metric.encoder)
     )
     config = ScoringConfig(**settings | {"metrics": metrics})
     names = {**manifest.configuration["columns"], **(columns or {})}

@@ -39,8 +39,10 @@ def fetched_config(config: ScoringConfig) -> ScoringConfig:
     local = {}
     for alias in config.used_encoders:
         spec = parse_spec(config.specs[alias])
-        known = (own for own in settings_of(spec.kind.options) if own.name in spec.options)
-        paths = {own.name: fetch(spec.options[own.name]) for own in known if own.is_path}
+        known = (option for option in settings_of(spec.kind.options) if option.name in spec.options)
+        paths = {
+            option.name: fetch(spec.options[option.name]) for option in known if option.is_path
+        }
         local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
     models = {name: fetch(path) for name, path in config.model_paths.items()}
     return replace(config, encoders=config.specs | local, model_paths=models)

@@ -143,7 +143,7 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         names = dict.fromkeys(asked_by[metric] for metric in worth)
         alone = {name: _rows_per_s(timed, [name], settings) for name in names}
         if result.about.n_rows < rows.height:
-            notes.append(result.about.notes[0])  # says which rows have all
+            notes.append(result.about.notes[0])  # says how many rows were compared
         usable = [each.metric for each in verdict.judged if each.is_usable]
         chosen = tuple(dict.fromkeys(asked_by[str(metric)] for metric in usable or best))
         together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)

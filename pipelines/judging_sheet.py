@@ -119,7 +119,9 @@ def _texts_by_document(settings: PreferencesSettings) -> dict[str, dict[str, str
     texts: dict[str, dict[str, str]] = {}
     for document, system, candidate in frame.sort("document_id").drop(UNREADABLE).iter_rows():
         texts.setdefault(document, {})[system] = candidate
-    return {name: own for name, own in texts.items() if len(own) == len(systems)}
+    return {
+        name: of_systems for name, of_systems in texts.items() if len(of_systems) == len(systems)
+    }
 
 
 def _key(documents: Sequence[str], settings: PreferencesSettings) -> pl.DataFrame:

@@ -120,7 +120,7 @@ def _writer(file: Path, config: NegativesConfig) -> pq.ParquetWriter:
         file,
         SCHEMA.with_metadata(metadata),
         compression="zstd",
-        # of texts they are whole texts
+        # Not for texts: the smallest and largest value would be stored as whole texts.
         write_statistics=[name for name in SCHEMA.names if name not in _TEXTS],
     )
 
@@ -130,7 +130,7 @@ def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
     columns: dict[str, list[Any]] = {
         "split": [side] * len(examples),
         "seed": [seed] * len(examples),
-        "aspect": [",".join(own) for own in heads],
+        "aspect": [",".join(names) for names in heads],
     }
     for name in SCHEMA.names:
         if name not in columns:

@@ -157,7 +157,7 @@ def _read(
     if frame.is_empty():
         raise ValueError(f"no judgement in {listed(list(paths))}: every entry is blank")
     known = {*frame["system_a"], *frame["system_b"]}
-    # As the key has them, then as the judgements do, A before B.
+    # Systems in the order of the key, then of the judgements; in a pair, A before B.
     pairs = [*([] if key is None else key.select(_PAIR).rows()), *frame.select(_PAIR).rows()]
     found = [name for name in dict.fromkeys(itertools.chain(*pairs)) if name in known]
     systems = list(dict.fromkeys(settings.systems)) or found

@@ -137,7 +137,7 @@ class _Reader:
         except (pa.ArrowException, KeyError) as error:
             raise ValueError(f"cannot read the pairs: {one_line(error)}") from error
         self.split_column = None if settings.split_anew else _split_column(names, named)
-        # A corpus has `system_id`, pairs have none: its place takes the side, where there is one.
+        # Pairs have no system: `system_id` holds the side (train, ...) where there is one.
         columns[SYSTEM_ID] = self.split_column or columns.get(DOCUMENT_ID, DOCUMENT_ID)
         for path, columns_there in names.items():
             resolve_columns(columns_there, _NEEDED, columns, where=path)
@@ -195,7 +195,7 @@ def _check_sides(
 ) -> None:
     if all(n_pairs.get(side) for side in needed):
         return
-    counts = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
+    sides = ", ".join(f"{side} {n_pairs.get(side, 0)}" for side in SIDES)
     unused = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
     remedy = (
         "`split_anew = true` in the `--config` file splits by document"
@@ -203,6 +203,6 @@ def _check_sides(
         else "give more documents, or a column `split`"
     )
     raise ValueError(
-        f"every side must have pairs, got {counts}"
+        f"every side must have pairs, got {sides}"
         f"{f' (left out: {unused})' if unused else ''}; {remedy}"
     )

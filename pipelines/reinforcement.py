@@ -238,7 +238,7 @@ class _Run:
             "steps": state.step,
             "best_step": state.best_step,
             "epochs": state.epoch,
-            # Of the stage with reward, the reward itself is kept: its loss is minus that.
+            # In the stage with reward the loss is minus the reward; the reward is recorded.
             "best_validation": state.best_loss if reward is None else -state.best_loss,
         }
         saved.mkdir(exist_ok=True)

@@ -193,12 +193,12 @@ class _Run:
         history = History()
         if earlier is not None and earlier.fingerprint == manifest.fingerprint:
             history = read_history(self.out, manifest, earlier.result)
-        if base:  # leave out what is there; workers that load all of it are of no use
+        if base:  # compute only added metrics, by workers that load only those
             metrics = [name for name in self.config.metrics if name not in base["metrics"]]
             self.config = replace(self.config, metrics=tuple(metrics))
             self._end_workers()
             self.scorer = None
-        found = earlier = None  # what it told of a million shards would stay in memory
+        found = earlier = None  # frees memory: a manifest can list a million shards
         before = (history.n_rows, history.n_done)
         job = self._job(manifest)
         try:
@@ -218,8 +218,9 @@ class _Run:
         """Read what run is in the output folder, which may hold nothing else if there is none."""
         found = read_manifest(self.out)
         names = Output("--out", self.out).names()
-        own = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")  # being written
-        foreign = [name for name in names if not own.fullmatch(name)]
+        # While the progress file is being written, it has a longer name.
+        progress_name = re.compile(rf"{re.escape(PROGRESS_FILE)}(\.[0-9a-f]+\.partial)?")
+        foreign = [name for name in names if not progress_name.fullmatch(name)]
         if foreign == [COPIES_FOLDER] and holds_copies_only(self.out):
             foreign = []
         if found is None and foreign:

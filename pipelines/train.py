@@ -100,7 +100,7 @@ def train_scorer(paths: OneOrMore, settings: TrainSettings, recipe: Recipe) -> T
         built,
         loss=recipe.training.loss,
         trained_on=_trained_on(inputs, pairs, recipe, state, built) | {"fingerprint": fingerprint},
-        held_out={kind: asdict(own) for kind, own in figures.items()},
+        held_out={kind: asdict(kind_figures) for kind, kind_figures in figures.items()},
         versions=library_versions(),
     )
     for name in (training_runs.PAIRS_FOLDER, EMBEDDINGS_FOLDER, training_runs.RAY_FOLDER):

@@ -99,12 +99,12 @@ def train_features(
         "negatives": asdict(recipe.negatives),
         "fingerprint": train_fingerprint(inputs, recipe, settings),
         "recipes": tried,
-        "preferences": [asdict(own) for own in preferences],
+        "preferences": [asdict(preferred) for preferred in preferences],
     }
     signature = pairs.save(
         folder,
         trained_on=trained_on,
-        held_out={name: asdict(own) for name, own in held_out.items()},
+        held_out={name: asdict(figures) for name, figures in held_out.items()},
         versions=library_versions(),
     )
     return TrainedScorer(
@@ -132,7 +132,7 @@ def _best_recipe(
         for name, model in models.items()
         if model is not None
     }
-    tried = {name: agreement(own) for name, own in fitted.items()}
+    tried = {name: agreement(fitted_pairs) for name, fitted_pairs in fitted.items()}
     order = sorted(tried, key=lambda name: -np.nan_to_num(tried[name], nan=-1.0))
     return fitted[order[0]], {name: tried[name] for name in order}
 
@@ -163,7 +163,11 @@ def _of_pairs(
 def _of_documents(examples: Examples, n_documents: int) -> list[list[Example]]:
     groups = examples.epoch(0, in_order=True)
     of_documents = groupby(groups, key=lambda group: group[0].document_id)
-    return [group for _, own in islice(of_documents, n_documents) for group in own]
+    return [
+        group
+        for _, document_groups in islice(of_documents, n_documents)
+        for group in document_groups
+    ]
 
 
 def _of_table(paths: Sequence[str], settings: TrainSettings) -> Material:
@@ -176,7 +180,7 @@ def _of_table(paths: Sequence[str], settings: TrainSettings) -> Material:
     return Material(
         training=examples["train"],
         test=list(groups.values()),
-        n_pairs={side: len(own) for side, own in examples.items()},
+        n_pairs={side: len(of_side) for side, of_side in examples.items()},
         left_out=dict(left_out.most_common()),
         source_sample=sample.kept(),
     )
@@ -213,10 +217,10 @@ def judge_preferences(
     for place, head in enumerate(pairs.heads):
         if head not in judged:
             continue
-        own = scores[:, place]
+        head_scores = scores[:, place]
         better, worse = judged[head].better, judged[head].worse
         # A document with too few others to fit to has no score, and is not counted.
-        has_both = np.isfinite(own[better]) & np.isfinite(own[worse])
+        has_both = np.isfinite(head_scores[better]) & np.isfinite(head_scores[worse])
         compared = better[has_both], worse[has_both]
         rivals = (f"reffree@{SHIPPED}", *TRAITS)
         per_head.append(
@@ -226,7 +230,7 @@ def judge_preferences(
                 n_fitted_documents=np.unique(documents[fitted[head].worse]).size,
                 n_judged=int(has_both.sum()),
                 is_cross_validated=is_cross_validated,
-                n_right=_n_right(own, *compared),
+                n_right=_n_right(head_scores, *compared),
                 others={name: _n_right(others[name], *compared) for name in rivals},
             )
         )

@@ -135,9 +135,11 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
     curves = _Curves(rated, features, values, others, settings.seed)
     fits = [fit for aspect in rated.ratings for fit in curves.of(aspect, settings.learning_curve)]
     every = np.arange(len(rated.candidates))
-    comparisons = {aspect: rated.comparisons(own, every) for aspect, own in rated.ratings.items()}
+    comparisons = {
+        aspect: rated.comparisons(ratings, every) for aspect, ratings in rated.ratings.items()
+    }
     pairs = LinearPairs(fit_linear(features.config, values, comparisons), features)
-    n_documents, n_systems = (np.unique(own).size for own in (rated.documents, rated.systems))
+    n_documents, n_systems = (np.unique(ids).size for ids in (rated.documents, rated.systems))
     sample = SourceSample()
     sample.add(zip(map(str, rated.documents.tolist()), rated.sources, strict=True))
     signature = pairs.save(
@@ -240,24 +242,24 @@ class _Curves:
         """Cross-validate one head, fitted to so many documents."""
         rated, ratings = self.rated, self.rated.ratings[aspect]
         scores, n_fitted = self._cross_validated(aspect, n_documents)
-        own, matrix = rated.laid_out(scores), rated.laid_out(ratings.round(9))
+        score_matrix, rating_matrix = rated.laid_out(scores), rated.laid_out(ratings.round(9))
         laid = {name: rated.laid_out(values) for name, values in self.others.items()}
-        reached = {name: _agreement(values, matrix) for name, values in laid.items()}
-        groups = np.empty(matrix.shape[1], dtype=np.int64)
+        reached = {name: _agreement(values, rating_matrix) for name, values in laid.items()}
+        groups = np.empty(rating_matrix.shape[1], dtype=np.int64)
         groups[rated.documents] = rated.groups
         rivals = {}
         if is_whole:
             rivals[f"reffree@{SHIPPED}"] = laid[f"reffree@{SHIPPED}"]
-            for name in TRAITS:  # whichever way round they agree
+            for name in TRAITS:  # a trait that agrees negatively is compared with its sign changed
                 rivals |= {f"-{name}": -laid[name]} if reached[name] < 0 else {name: laid[name]}
         return RatedFit(
             aspect=aspect,
             n_documents=n_documents,
             n_fitted=n_fitted,
-            cross_validated=_agreement(own, matrix),
+            cross_validated=_agreement(score_matrix, rating_matrix),
             others=reached,
             differences={
-                name: _difference(own, rival, matrix, groups, self.seed)
+                name: _difference(score_matrix, rival, rating_matrix, groups, self.seed)
                 for name, rival in rivals.items()
             },
         )
@@ -265,7 +267,7 @@ class _Curves:
     def _cross_validated(self, aspect: str, n_documents: int) -> tuple[np.ndarray, int]:
         """Score candidates by weights that have not seen them; say how many documents these saw."""
         rated, ratings, n_parts = self.rated, self.rated.ratings[aspect], self.rated.n_system_folds
-        # Documents whose candidates all have one rating tell nothing.
+        # Nothing is learned from a document whose candidates all have the same rating.
         telling = rated.documents[rated_comparisons(rated.documents, ratings).worse]
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(int(rated.groups.max()) + 1)
@@ -321,7 +323,7 @@ def _difference(
 def _defined(said: Any) -> Any:  # noqa: ANN401  (JSON)
     """Write null where a figure is undefined: JSON has no NaN."""
     if isinstance(said, Mapping):
-        return {name: _defined(own) for name, own in said.items()}
+        return {name: _defined(value) for name, value in said.items()}
     return None if isinstance(said, float) and math.isnan(said) else said
 
 
@@ -358,12 +360,12 @@ def agreement_inside(
     """
     is_known = ~(np.isnan(scores) | np.isnan(ratings))
     owner = documents[is_known]
-    columns = [own[is_known].round(9) for own in (scores, ratings, given)]
+    columns = [column[is_known].round(9) for column in (scores, ratings, given)]
     ranks = np.zeros((3, owner.size))
     for document in np.unique(owner):
         rows = owner == document
-        for k, own in enumerate(columns):
-            ranks[k, rows] = rankdata(own[rows]) - (rows.sum() + 1) / 2
+        for k, column in enumerate(columns):
+            ranks[k, rows] = rankdata(column[rows]) - (rows.sum() + 1) / 2
     if not (ranks[:2] != 0).any(axis=1).all():
         return float("nan")
     if not ranks[2].any():

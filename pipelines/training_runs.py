@@ -107,7 +107,7 @@ def train_on_ray(work: Callable[..., object], folder: Path, settings: MachineSet
     `work` is called with `device` and `ranks`: `learn` or `learn_stage` with all else given.
     """
     address = cluster_address(settings.address)
-    # All that a process can be sent: settings of a verb also have functions of the caller.
+    # Settings of a verb may hold functions, which cannot be sent to another process.
     machines = MachineSettings(**as_far_as(MachineSettings, settings))
     work = partial(_work_in, os.getcwd(), work)
     try:

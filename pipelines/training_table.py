@@ -50,8 +50,8 @@ def read_examples(
     there = set.intersection(*(set(column_names(file.path, file.format)) for file in files))
     keep = tuple(name for name in theirs.values() if name in there)
     has_split = theirs["split"] in there
-    own = {name: named for name, named in columns.items() if name not in theirs}
-    wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=own, keep=keep)
+    renamed = {name: named for name, named in columns.items() if name not in theirs}
+    wanted = Wanted(needed=(DOCUMENT_ID, CANDIDATE, SOURCES), columns=renamed, keep=keep)
     examples: list[Example] = []
     sides: list[int] = []
     left_out: Counter[str] = Counter()

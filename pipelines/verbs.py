@@ -137,8 +137,10 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
     from sms.options import encoders_of
 
     output = output_of(settings.out, ".html", ".svg")
-    own = ("document", "system", "encoder", "out")
-    given = {name: x for name, x in vars(settings).items() if name not in own and x is not None}
+    not_passed_on = ("document", "system", "encoder", "out")
+    given = {
+        name: x for name, x in vars(settings).items() if name not in not_passed_on and x is not None
+    }
     if settings.encoder is not None:  # called as the metric calls it
         alias = settings.metric.partition(":")[0].partition("@")[2]
         spec = f"{alias}={settings.encoder}" if alias else settings.encoder

@@ -141,8 +141,8 @@ def test_wheel_works_with_the_libraries_that_are_installed(wheel, environment, t
     # An empty environment but for this one's libraries: shows a file that is missing from the
     # wheel, not a requirement that is missing from its metadata; the next test does.
     run(environment / "bin" / "python", "-m", "pip", "install", "--no-deps", "--no-index", wheel)
-    (own,) = (environment / "lib").glob("python*/site-packages")
-    (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages,) = (environment / "lib").glob("python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     try_out(environment, tmp_path)
 
 

@@ -76,10 +76,12 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
-    for each in verbs.explain(corpora, settings):
-        own = each.explanation
-        shown = f"no score: {own.status}" if own.score is None else own.score
-        show(f"{each.system_id}\t{own.metric}\t{shown}")
+    for system in verbs.explain(corpora, settings):
+        explanation = system.explanation
+        shown = (
+            f"no score: {explanation.status}" if explanation.score is None else explanation.score
+        )
+        show(f"{system.system_id}\t{explanation.metric}\t{shown}")
     show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
 
 

@@ -23,7 +23,7 @@ from sms.naming import nearest
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status."""
     status = run(sys.argv[1:] if arguments is None else arguments)
-    gc.freeze()  # at its end the interpreter would look for garbage in all that was loaded
+    gc.freeze()  # spares the interpreter a last garbage collection at exit
     sys.exit(status)
 
 

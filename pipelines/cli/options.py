@@ -59,18 +59,18 @@ def command(
     def decorate(function: Run) -> SettingsCommand:
         def run(**given: Any) -> int | None:  # noqa: ANN401  (what click has read)
             path = given.pop("config", None)
-            own = {str(one.name): given.pop(str(one.name)) for one in parameters}
+            arguments_given = {str(one.name): given.pop(str(one.name)) for one in parameters}
             values = _on_the_line(known, given)
             if path is not None:
                 values = _in_the_file(path, known) | values
-            if any(own[name] == () for name in must_be_named):
+            if any(arguments_given[name] == () for name in must_be_named):
                 raise click.UsageError("name at least one file, folder, glob or URL")
             for setting in known:
                 if setting.default is MISSING and setting.name not in values:
                     text = f"{setting.help[0].lower()}{setting.help[1:].rstrip('.')}"
                     what = f"`{setting.option} {setting.metavar}`"
                     raise click.UsageError(f"{what} is missing: {text}")
-            return function(*own.values(), settings(**values))
+            return function(*arguments_given.values(), settings(**values))
 
         made = SettingsCommand(
             name or function.__name__,

@@ -132,7 +132,10 @@ def _figures_table(figures: Mapping[str, KindFigures]) -> str:
         "calibration": "calibration_error",
         "cut": "n_cut",
     }
-    rows = [(kind, *(getattr(own, f) for f in columns.values())) for kind, own in figures.items()]
+    rows = [
+        (kind, *(getattr(of_kind, field) for field in columns.values()))
+        for kind, of_kind in figures.items()
+    ]
     return _table(("negatives", *columns), rows)
 
 
@@ -149,7 +152,7 @@ _SHOWN_FIGURES = {
 
 def _show_news(news: TrainNews) -> None:
     line = news.line()
-    if "validation_reward" in line:  # the loss is minus that
+    if "validation_reward" in line:  # the validation loss is minus the reward
         del line["validation_loss"]
     figures = [f"{name} {line[key]:.4g}" for key, name in _SHOWN_FIGURES.items() if key in line]
     print(f"epoch {news.epoch + 1}, step {news.step}: {', '.join(figures)}", file=sys.stderr)
@@ -181,21 +184,21 @@ def _trained(trained: TrainedScorer) -> list[str]:
     return [*lines, f"Signature: {trained.signature}", f"The scorer is in {trained.out}"]
 
 
-def _preferred(own: Preferred) -> str:
+def _preferred(preferred: Preferred) -> str:
     """Say of how many preferences a head is right that it had not seen."""
     fitted = (
-        f"{own.head}: fitted to {counted(own.n_fitted, 'preference')} of "
-        f"{counted(own.n_fitted_documents, 'document')}."
+        f"{preferred.head}: fitted to {counted(preferred.n_fitted, 'preference')} of "
+        f"{counted(preferred.n_fitted_documents, 'document')}."
     )
-    if not own.n_judged:
+    if not preferred.n_judged:
         return f"{fitted} That is too few documents to say how good it is on others."
-    others = ", ".join(f"{name} {right:g}" for name, right in own.others.items())
+    others = ", ".join(f"{name} {right:g}" for name, right in preferred.others.items())
     how = "those of the test documents"
-    if own.is_cross_validated:
+    if preferred.is_cross_validated:
         how = "cross-validated: each document was judged by weights fitted to the others"
     return (
-        f"{fitted} It agrees with {own.n_right:g} of {counted(own.n_judged, 'preference')} that "
-        f"it had not seen; {others} ({how})."
+        f"{fitted} It agrees with {preferred.n_right:g} of "
+        f"{counted(preferred.n_judged, 'preference')} that it had not seen; {others} ({how})."
     )
 
 
@@ -233,14 +236,16 @@ def _fitted(trained: RatedTraining) -> list[str]:
 def verdict(fit: RatedFit) -> str:
     """Say what the fitted weights are better than, with the differences of the correlations."""
     told: dict[str, list[str]] = {}
-    for name, own in fit.differences.items():
-        shown_as = f"{name} ({own.value:+.3f} [{own.low:+.2f}, {own.high:+.2f}])"
-        if math.isnan(own.low):
-            said, shown_as = "no verdict on", f"{name} ({own.reason})"
-        elif own.low > 0:
+    for name, difference in fit.differences.items():
+        shown_as = (
+            f"{name} ({difference.value:+.3f} [{difference.low:+.2f}, {difference.high:+.2f}])"
+        )
+        if math.isnan(difference.low):
+            said, shown_as = "no verdict on", f"{name} ({difference.reason})"
+        elif difference.low > 0:
             said = "better than"
         else:
-            said = "worse than" if own.high < 0 else "not shown to be better than"
+            said = "worse than" if difference.high < 0 else "not shown to be better than"
         told.setdefault(said, []).append(shown_as)
     verdicts = (f"{said} {', '.join(names)}" for said, names in told.items())
     return f"{fit.aspect}: {'; '.join(verdicts)}"
@@ -273,7 +278,7 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
     by_place = {(result.scorer, result.domain): result for result in results}
     lines = []
     for kind in dict.fromkeys(kind for result in results for kind in result.kinds):
-        name = main_figure(kind, (own.kinds[kind] for own in results if kind in own.kinds))
+        name = main_figure(kind, (result.kinds[kind] for result in results if kind in result.kinds))
         rows = [
             (scorer, *(getattr(by_place[scorer, d].kinds.get(kind), name, None) for d in domains))
             for scorer in scorers

@@ -218,16 +218,16 @@ TAC2010 = RatedData(
         "linguistic_quality": "Linguistic quality",
         "overall": "Overall score",
     },
-    # of the initial document sets (A)
+    # Only the initial document sets (A), not their updates (B).
     keep=lambda corpus, _ratings: corpus.filter(pl.col("document_id").str.ends_with("-A")),
 )
 
 
 def _table(number: int, scorers: Mapping[Any, Need], **fields: Any) -> Table:  # noqa: ANN401
     """Describe a table, with the pairs and weights that its scorers are trained from."""
-    own = list(dict.fromkeys(scorers.values()))
-    pairs, encoders = (dict.fromkeys(need.made_of[i] for need in own) for i in (0, 1))
-    others = (*pairs, *encoders, *own)
+    needs = list(dict.fromkeys(scorers.values()))
+    pairs, encoders = (dict.fromkeys(need.made_of[i] for need in needs) for i in (0, 1))
+    others = (*pairs, *encoders, *needs)
     return Table(name=f"bao2020-table{number}", others=others, **fields)
 
 

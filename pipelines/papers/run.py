@@ -90,9 +90,9 @@ def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[
     scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
     study = make_study(rated, scores)
     read = [f"{note}." for note in (*rated.notes, *scores.notes)]
-    own = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
+    scored = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
     for table in tables:
-        if table.shows and (shown := table.shows(own)):
+        if table.shows and (shown := table.shows(scored)):
             figure = replace(
                 shown,
                 name=table.name,
@@ -161,11 +161,13 @@ def _filled(bench: Bench, table: Table) -> Reproduction:
     notes: list[str] = []
     figures: list[Shown] = []
     assert table.shows is not None  # noqa: S101  (a table without has its own `make`)
-    for name, own in bench.fill(table):
+    for name, scored in bench.fill(table):
         is_figure = not isinstance(table.shows, Correlations)
         if is_figure:
-            own = replace(own, scores={own.names.get(m, m): x for m, x in own.scores.items()})
-        shown = table.shows(own)
+            scored = replace(
+                scored, scores={scored.names.get(m, m): x for m, x in scored.scores.items()}
+            )
+        shown = table.shows(scored)
         if shown is not None and is_figure:
             suffix = f"-{name.lower()}" if len(table.data) > 1 else ""
             figures.append(replace(shown, name=f"{table.name}{suffix}"))

@@ -64,10 +64,10 @@ def _make(bench: Bench, table: Table) -> Reproduction:
         scores = {learned.get(name, name): scored.scores[name] for name in names}
         for name, is_of in PARTS.items():
             wanted = {m: scores[m] for m in scores if is_of(m) or is_baseline(m)}
-            # As of a study of one's own: metrics have their own names.
-            own = replace(scored, scores=wanted, names={}, encoders=())
+            # Without the paper's names and encoders, tables show metrics under their own names.
+            renamed = replace(scored, scores=wanted, names={}, encoders=())
             shows = tables[name].shows
-            if shows and (shown := shows(own)):
+            if shows and (shown := shows(renamed)):
                 figures.append(replace(shown, name=f"{NAME}-{name}"))
     notes = ["First reference; the mean of the three experts."]
     if not learned:

@@ -153,15 +153,15 @@ class Correlations:
         encoders_of = _encoders_of(metrics, scored.encoders)
         numbers: dict[Cell, Ours] = {}
         texts = []
-        for own in frame.iter_rows(named=True):
-            metric, aspect = own["metric"], own["aspect"]
+        for row in frame.iter_rows(named=True):
+            metric, aspect = row["metric"], row["aspect"]
             own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
-            ours = Ours(own["value"], self.form(own))
+            ours = Ours(row["value"], self.form(row))
             for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
                 head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
-                names, column = self.cell(own, scored.names.get(metric, own_name), head)
-                texts.append(((*[own["level"]][:n_levels], *names), column, ours.text(self.digits)))
-                if own["level"] == self.levels[0]:
+                names, column = self.cell(row, scored.names.get(metric, own_name), head)
+                texts.append(((*[row["level"]][:n_levels], *names), column, ours.text(self.digits)))
+                if row["level"] == self.levels[0]:
                     numbers[names, column] = ours
         return Shown(
             title=self.title,
@@ -301,6 +301,8 @@ def _parts(metric: str) -> tuple[str, str, str, str]:
 def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
     """Say under which encoders a metric stands: its own, or all if there is one of it."""
     with_several = {base_of(name) for name in metrics if variant_of(name)}
-    own = {name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several}
-    every = list(printed) or list(dict.fromkeys(own.values())) or [""]
-    return {name: [own[name]] if name in own else every for name in metrics}
+    encoder_of = {
+        name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several
+    }
+    every = list(printed) or list(dict.fromkeys(encoder_of.values())) or [""]
+    return {name: [encoder_of[name]] if name in encoder_of else every for name in metrics}

@@ -209,7 +209,7 @@ def _raters_table(raters: pl.DataFrame) -> PaperTable:
 
 
 def _power_table(power: pl.DataFrame) -> PaperTable:
-    counts = {
+    count_titles = {
         "n_systems": "Systems",
         "n_documents": "Documents",
         "systems_for_correlation": "Systems for power",
@@ -223,7 +223,7 @@ def _power_table(power: pl.DataFrame) -> PaperTable:
             "that."
         ),
         header=[
-            *("Aspect", "Metric", "r", "r with unlimited documents", *counts.values()),
+            *("Aspect", "Metric", "r", "r with unlimited documents", *count_titles.values()),
             "Undefined because",
         ],
         alignment="llrrrrrrl",
@@ -231,7 +231,7 @@ def _power_table(power: pl.DataFrame) -> PaperTable:
             [
                 *(row["aspect"], row["metric"]),
                 *(number_text(row[name]) for name in ("value", "limit")),
-                *(count_text(row[name]) for name in counts),
+                *(count_text(row[name]) for name in count_titles),
                 row["reason"] or UNDEFINED,
             ]
             for row in power.iter_rows(named=True)

@@ -232,7 +232,8 @@ def draw_svg(spec: Spec) -> str:
 
     vega = vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE)
     for each in spec.get("usermeta", {}).get("embedOptions", {}).get("patch", []):
-        # As vegaEmbed does on a page; but placing names takes a canvas, and none is here.
+        # vegaEmbed applies these patches on a page. Placing names needs a canvas, which is missing
+        # here, so names stand at a fixed offset.
         names = deepcopy(each["value"])
         del names["transform"]
         names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}

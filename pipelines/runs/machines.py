@@ -201,7 +201,7 @@ class Machines:
         run: Callable[..., object]
         if self.is_local:
             run, job = run_local, replace(job, threads=self.driver_threads)
-        elif self.is_on_ray:  # which tells a worker its threads
+        elif self.is_on_ray:  # Ray sets the threads of a worker
             run = partial(run_ray, options=replace(self.ray, versions=versions))
         else:
             run = partial(run_processes, n_workers=self.n_workers, started=started)

@@ -137,7 +137,7 @@ class TrainSettings(PairSettings, MachineSettings):
             "learning_rate": 5e-5 if scorer == "bert" else 1e-3,
             "epochs": 10,
         }
-        given |= {name: own for name, own in defaults.items() if given[name] is None}
+        given |= {name: default for name, default in defaults.items() if given[name] is None}
         optimiser = "rmsprop" if self.preset and scorer != "bert" else "adamw"
         training = TrainConfig(optimiser=optimiser, **given)
         return Recipe(model=model, negatives=negatives, training=training)

@@ -174,7 +174,7 @@ def _theirs(file: InputFile, columns: Mapping[str, str], role: str) -> dict[str,
     names = column_names(file.path, file.format, of_all_rows=True, of_folders=False)
     if not (names or file.size):
         raise ValueError(f"{file.path} must have rows, got an empty file")
-    for name in partition_columns(file.path):  # of others nobody would think as of a number
+    for name in partition_columns(file.path):  # other folder names are no metrics
         if name not in names and (name in LABELS or name in columns.values()):
             names.append(name)
     ours = {name: our for our, name in columns.items() if name in names}
@@ -183,7 +183,7 @@ def _theirs(file: InputFile, columns: Mapping[str, str], role: str) -> dict[str,
             ours[called] = label
     theirs: dict[str, str] = {}
     for name in names:
-        if name in ours or name not in ours.values():  # a renamed one takes the place of another
+        if name in ours or name not in ours.values():  # a renamed column replaces its namesake
             theirs[ours.get(name, name)] = name
     for key in KEYS:
         if key not in theirs:

@@ -113,20 +113,20 @@ def columns_apart(columns: Mapping[str, str] | None) -> tuple[dict[str, str], di
     Ids and raters count for both; after `ratings.` for the ratings alone.
     """
     ids = (*KEYS, RATER)
-    texts, both, own = dict[str, str](), dict[str, str](), dict[str, str]()
+    texts, both, of_ratings = dict[str, str](), dict[str, str](), dict[str, str]()
     for ours, theirs in (columns or {}).items():
         name = ours.removeprefix(keyed.OF_RATINGS)
         if name == ours:
             texts |= {ours: theirs} if ours != RATER else {}
             both |= {ours: theirs} if ours in ids else {}
         elif name in ids:
-            own[name] = theirs
+            of_ratings[name] = theirs
         else:
             raise ValueError(
                 f"of the ratings, `--columns` can rename only {keyed.OF_RATINGS}"
                 f"{f', {keyed.OF_RATINGS}'.join(ids)}, got `{ours}`; aspects keep their names"
             )
-    return texts, both | own
+    return texts, both | of_ratings
 
 
 def _with_aspects(

@@ -148,7 +148,7 @@ def _calls(
         [
             name
             for name in table.names
-            # Of a run, other columns are those of the corpus, which it was asked to keep.
+            # Columns of a run without a signature were copied from the corpus (`--keep`).
             if (name in each.signatures or not each.signatures)
             and (name in asked if name.startswith(ABOUT_ROWS) else name not in keyed.NOT_NUMBERS)
         ]
@@ -179,7 +179,7 @@ def _wanted(
         return {
             call
             for each, name, call in pairs
-            # A run has precision and recall also where it was asked for the F measure alone.
+            # A run also writes precision and recall if only the F measure was requested.
             if with_parts or not (each.asked and is_precision_or_recall(name)) or name in each.asked
         }
     names = dict.fromkeys([call for *_, call in pairs] + [name for _, name, _ in pairs])

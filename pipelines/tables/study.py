@@ -59,7 +59,7 @@ def shared_rows(ratings: Ratings, scores: Scores) -> tuple[Ratings, Scores, str]
     Metrics without any score and aspects without any rating are left out first. The text is the
     one line that says what was cut.
     """
-    # As text: true where there is a value; a row that is in one table only has none in the other.
+    # True where there is a value. A row may be in one of the two tables only.
     rated = ratings.frame.group_by(KEYS, maintain_order=True).agg(
         selectors.by_name(*ratings.aspects).is_not_null().any()
     )

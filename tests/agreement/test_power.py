@@ -18,8 +18,8 @@ def expected_correlation(pilot, n_documents):
     """Of system means over so many documents, by the formula, from the pilot's components."""
     x, y, both = (variance_components(*each) for each in ((pilot[0],), (pilot[1],), pilot))
     shared = both.systems + both.residual / n_documents
-    own = [part.systems + part.residual / n_documents for part in (x, y)]
-    return shared / np.sqrt(own[0] * own[1])
+    variances = [part.systems + part.residual / n_documents for part in (x, y)]
+    return shared / np.sqrt(variances[0] * variances[1])
 
 
 def test_documents_for_correlation_is_the_smallest_number(rng):

@@ -35,7 +35,10 @@ def by_definition(scores, ratings, resamples, level, coefficient):
     """Every metric's values with every aspect, shape (n_resamples, n_metrics, n_aspects)."""
     counts = resamples.system_counts, resamples.document_counts
     draws = [
-        [np.repeat(np.arange(own.shape[1]), own[b % len(own)].astype(int)) for own in counts]
+        [
+            np.repeat(np.arange(n_drawn.shape[1]), n_drawn[b % len(n_drawn)].astype(int))
+            for n_drawn in counts
+        ]
         for b in range(resamples.n_resamples)
     ]
     values = [[bootstrap(x, y, level, coefficient, draws) for y in ratings] for x in scores]

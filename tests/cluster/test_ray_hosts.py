@@ -90,9 +90,9 @@ class Host:
         ):
             sh("ip", "-n", self.namespace, *setting)
         # Holds the namespaces: a name of its own, and a disk where Ray keeps its session.
-        own = f"hostname host{number}; mount -t tmpfs tmpfs {folder}; exec sleep infinity"
+        script = f"hostname host{number}; mount -t tmpfs tmpfs {folder}; exec sleep infinity"
         self.anchor = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, "unshare", "-m", "-u", "sh", "-c", own]
+            ["ip", "netns", "exec", self.namespace, "unshare", "-m", "-u", "sh", "-c", script]
         )
         time.sleep(0.5)
 
@@ -285,11 +285,11 @@ def kill_raylet(hosts, rng, driver):
 
 
 def kill_driver(hosts, rng, driver):
-    # It has none, and `ps` fails, while it begins or ends.
+    # While the driver begins or ends, it has no children, and `ps` fails.
     command = ["ps", "-o", "pid=", "--ppid", str(driver.pid)]
     found = subprocess.run(command, capture_output=True, text=True)
     mine = [int(pid) for pid in found.stdout.split()]
-    victim = rng.choice([driver.pid, *mine])  # with the process that speaks to Ray, or that alone
+    victim = rng.choice([driver.pid, *mine])  # the driver, or only its process that speaks to Ray
     hosts.head.signal([victim], signal.SIGKILL)
 
 

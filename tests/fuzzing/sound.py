@@ -81,7 +81,7 @@ def encoded(
         writer.writeheader()
         writer.writerows(rows)
         return text.getvalue().encode()
-    # without anything in the footer that tells of texts
+    # without statistics: the footer says nothing about the texts
     sink = io.BytesIO()
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     pq.write_table(table, sink, 3, compression="none", write_statistics=False)

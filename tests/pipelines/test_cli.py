@@ -224,7 +224,7 @@ def test_encoders_of_a_file_and_of_the_command_line_which_wins(score, tmp_path, 
     assert (asked["metrics"], asked["limit"]) == (["wms@tiny", "length"], 6)
     assert asked["encoders"] == {"tiny": f"glove:{vectors}"}
     assert asked["columns"] == {"candidate": "candidate"}
-    # on the command line they are called by their alias or kind
+    # on the command line, metrics name encoders by their alias or kind
     more = ("--encoder", f"glove:{vectors},pooling=max", "--encoder", f"more=glove:{vectors}")
     assert score(*given, "sms@glove,sms@more,cosine@all", *more, out=tmp_path / "more") == 0
     expected = {"glove": f"glove:{vectors},pooling=max", "more": f"glove:{vectors}"}
@@ -234,7 +234,7 @@ def test_encoders_of_a_file_and_of_the_command_line_which_wins(score, tmp_path, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        # also where no metric reads it
+        # refused even if no metric uses the encoder
         ('encoders.x = "glove:v,pooling=maxx"', "`pooling` of encoder `glove` must be one of mean"),
         ('[encoders.x]\nkind = "glove"', "`encoders` must be texts such as `glove:PATH,pooling="),
         ("metric = 'sms'", "; did you mean `metrics`?"),

@@ -83,7 +83,7 @@ def test_no_score_leaves_its_bounds(scorer):
     texts = [random_text(rng) for _ in range(40)]
     # equal texts, the same words in other texts, and any two
     others = [texts[k] if k < 15 else texts[k] * 2 if k < 25 else texts[-k] for k in range(40)]
-    table = scorer.score(to_rows(texts, [[own, texts[0]] for own in others], others))
+    table = scorer.score(to_rows(texts, [[other, texts[0]] for other in others], others))
     for metric in scorer.config.asked:
         lowest, highest = metric.find_bounds() or (-np.inf, np.inf)
         for column in metric.columns:
@@ -153,14 +153,14 @@ def test_a_disk_cache_knows_a_sentence_in_both_forms(tmp_path):
     config = ScoringConfig(metrics=("cosine",))
     for form, n_from_disk in (("NFC", 0), ("NFD", 2)):
         scorer = SummaryScorer(config, cache_folder=str(tmp_path))
-        texts = (unicodedata.normalize(form, own[0]) for own in (SENTENCES, REFERENCE))
+        texts = (unicodedata.normalize(form, sentences[0]) for sentences in (SENTENCES, REFERENCE))
         scorer.score(to_rows(*([text] for text in texts)))
         assert scorer.counters()["minilm.from_disk"] == n_from_disk
 
 
 @pytest.mark.parametrize("metric", ["wms", "rougeL", "reffree@news"])
 def test_explanations_show_the_text_that_was_read(metric):
-    texts = [unicodedata.normalize("NFD", " ".join(own)) for own in (SENTENCES, SOURCE)]
+    texts = [unicodedata.normalize("NFD", " ".join(sentences)) for sentences in (SENTENCES, SOURCE)]
     explained = explain(*texts[:1], reference=texts[1], source=texts[1], metric=metric)
     assert explained.candidate.text == " ".join(SENTENCES)
     for unit in explained.candidate.units:
@@ -209,7 +209,10 @@ def n_marks(sentences):
 def test_marks_are_words_for_no_metric(marked, scorer, plain):
     texts = [SENTENCES, REFERENCE, SOURCE]
     for side in range(3):
-        given = [marked(own) if k == side else " ".join(own) for k, own in enumerate(texts)]
+        given = [
+            marked(sentences) if k == side else " ".join(sentences)
+            for k, sentences in enumerate(texts)
+        ]
         row = scored(scorer, *given)
         assert row.keys() == plain.keys()
         assert row["status"] is None

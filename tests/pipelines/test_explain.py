@@ -239,8 +239,10 @@ def test_page_says_how_several_texts_become_one_score(opened, first, how, expect
 
 def test_equal_scores_have_one_rank(opened):
     texts = {"a": "Cat.", "b": "Cat dog.", "c": "Cat dog.", "d": "", "e": "Snow market."}
-    own = {"references": ["Cat dog."], "document_id": "7"}
-    page = page_of(opened([{"system_id": k, "candidate": v, **own} for k, v in texts.items()]), "7")
+    shared = {"references": ["Cat dog."], "document_id": "7"}
+    page = page_of(
+        opened([{"system_id": k, "candidate": v, **shared} for k, v in texts.items()]), "7"
+    )
     found = re.findall(r'<tr><td class="numeric">([^<]*)</td><th.*?>(\w)</button>', page)
     assert found == [("1", "b"), ("1", "c"), ("3", "e"), ("4", "a"), ("–", "d")]
 

@@ -29,7 +29,7 @@ def score(tmp_path):
 ALL = {0, 1, 2, 3, 4}
 HISTORIES = [
     (set(), ALL, []),
-    (set(), {0, 1, 3}, [2, 4]),  # a driver was killed since
+    (set(), {0, 1, 3}, [2, 4]),  # the driver was killed before it wrote `run.json` again
     (set(), set(), [0, 1, 2, 3, 4]),
     ({3}, {0, 3}, [0, 1, 2, 4]),  # the sums have a shard that is gone
 ]

@@ -98,9 +98,9 @@ def test_ratings_may_have_other_names_than_the_texts(quick, ratings, tmp_path):
     frame = pl.read_ndjson(LADDER).drop("source")
     frame = frame.with_columns(reference=pl.col("references").list.first()).drop("references")
     frame.rename(theirs).write_csv(texts, separator=";")
-    own = {"document_id": "meeting", "system_id": "model"}
-    pl.read_csv(ratings).rename(own).write_csv(rated)
-    columns = theirs | {f"ratings.{ours}": name for ours, name in own.items()}
+    in_ratings = {"document_id": "meeting", "system_id": "model"}
+    pl.read_csv(ratings).rename(in_ratings).write_csv(rated)
+    columns = theirs | {f"ratings.{ours}": name for ours, name in in_ratings.items()}
     expected = assay.judge(frame, ratings=pl.read_csv(ratings), resamples=20)
     found = assay.judge(texts, ratings=rated, columns=columns, resamples=20)
     assert found.result.correlations.equals(expected.result.correlations)

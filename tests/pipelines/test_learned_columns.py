@@ -68,8 +68,10 @@ def test_scores_are_those_of_the_scorer(scorer, corpus, tmp_path):
     assert (table[f"cut@{scorer}"] == expected.is_cut).all()
     assert 0 < expected.is_cut.sum() < len(PAIRS)
     cut = [
-        "; ".join(f"{side}:cut@{scorer}" for side, is_cut in zip(SIDES, own, strict=True) if is_cut)
-        for own in expected.cut
+        "; ".join(
+            f"{side}:cut@{scorer}" for side, is_cut in zip(SIDES, cut_sides, strict=True) if is_cut
+        )
+        for cut_sides in expected.cut
     ]
     assert table["status"].to_list() == [status or None for status in cut]
     assert table.columns[2:5] == [name, f"cut@{scorer}", "status"]
@@ -203,8 +205,8 @@ def test_scorers_of_features_are_told_apart_by_their_content(tmp_path):
     heads = {name: replace(head, mean=head.mean + 1) for name, head in news.model.heads.items()}
     LinearPairs(replace(news.model, heads=heads), news.features).save(folder)
     config = ScoringConfig(metrics=(f"reffree@{folder}", "reffree@news"))
-    own, packaged = SummaryScorer(config).content.values()  # by which workers know their files
-    assert own != packaged
+    trained, packaged = SummaryScorer(config).content.values()  # by which workers know their files
+    assert trained != packaged
 
 
 UNNAMED = "must name a scorer: reffree@news, or reffree@DIR"

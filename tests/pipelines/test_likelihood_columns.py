@@ -118,7 +118,7 @@ def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
 def test_directions_of_one_model_share_it_and_its_counts(folder):
     names = ("likelihood@lm", "likelihood@lm:recall")
     scorer = SummaryScorer(ScoringConfig(metrics=names, models={"lm": str(folder)}))
-    assert len({id(model) for model in (own.model for own in scorer.metrics)}) == 1
+    assert len({id(model) for model in (metric.model for metric in scorer.metrics)}) == 1
     scorer.score(to_rows(CANDIDATES, sources=SOURCES))
     counts = {"texts": 4, "computed": 4, "cut": 0}
     assert scorer.counters() == {f"likelihood@lm.{name}": n for name, n in counts.items()}

@@ -92,7 +92,7 @@ def test_files_of_a_large_run_are_merged_in_order(score, large, plain, tmp_path)
 def test_metrics_are_added_to_merged_files(score, large, tmp_path):
     metrics, out = ["length", "rougeL_f", "rouge2_f", "rouge1_f"], tmp_path / "out"
     score(out)
-    for n in (3, 4):  # to what was added to, too
+    for n in (3, 4):  # the second time to a run that had metrics added before
         together = score(tmp_path / f"whole-{n}", metrics[:n]).to_arrow()
         assert score(out, metrics[:n]).to_arrow().equals(together)
         assert names(out) == counted(out)

@@ -46,17 +46,18 @@ def test_scores_are_those_of_the_model(nli, tmp_path):
     corpus, out, models = write_corpus(tmp_path), tmp_path / "out", models_of(nli, nli=settings)
     score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
     table = pl.read_parquet(out / "scores" / "*.parquet")
-    own = JudgeModel(str(nli), settings)
-    expected = own.score([NEWS] * 3, SUMMARIES)
+    judge = JudgeModel(str(nli), settings)
+    expected = judge.score([NEWS] * 3, SUMMARIES)
     assert table["pair@nli"].to_list() == pytest.approx(expected.scores.tolist(), abs=1e-6)
     assert table["cut@nli"].to_list() == expected.is_cut.astype(float).tolist()
     assert 0 < expected.is_cut.sum() < 3
     cut = [
-        "; ".join(np.array(["candidate:cut@nli", "source:cut@nli"])[own]) for own in expected.cut
+        "; ".join(np.array(["candidate:cut@nli", "source:cut@nli"])[cut_sides])
+        for cut_sides in expected.cut
     ]
     assert table["status"].to_list() == [status or None for status in cut]
     run = json.loads((out / "run.json").read_text())
-    assert run["signatures"]["pair@nli"].startswith(f"pair@nli|{own.signature}|source:mean|")
+    assert run["signatures"]["pair@nli"].startswith(f"pair@nli|{judge.signature}|source:mean|")
     assert run["configuration"]["models"] == models
     assert score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
 
@@ -71,7 +72,7 @@ def test_aspects_read_what_they_are_about(unieval):
         other = REFERENCE if aspect == "relevance" else NEWS
         expected = JudgeModel(str(unieval), tables[aspect]).score([other] * 3, SUMMARIES).scores
         assert table[f"pair@{aspect}"].to_pylist() == pytest.approx(expected.tolist(), abs=1e-6)
-    loaded = {id(model._answerer) for model in (own.model for own in scorer.metrics)}
+    loaded = {id(model._answerer) for model in (metric.model for metric in scorer.metrics)}
     assert len(loaded) == 1, "one model serves all aspects"
     assert ScoringConfig(metrics=["pair@fluency"], models=models).input_columns == ("candidate",)
 
@@ -109,7 +110,7 @@ def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     (expected,) = JudgeModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
     assert system.explanation.evidence == expected
     page = page_of(explainer, "d")
-    assert all(own.decided_by in page for own in expected)
+    assert all(evidence.decided_by in page for evidence in expected)
 
 
 @pytest.mark.slow

@@ -459,7 +459,7 @@ def test_folder_of_something_else_refused(corpus, out):
 def test_output_inside_the_corpus_refused(corpus, out):
     said = "`--out` must not lie inside the corpus"
     with pytest.raises(ValueError, match=said):
-        score(corpus.parent, out)  # which is not there yet
+        score(corpus.parent, out)  # `out` does not exist yet
     score(corpus, out)
     with pytest.raises(ValueError, match=said):
         score(f"{corpus.parent}/**/*.parquet", out)

@@ -178,7 +178,7 @@ def test_copies_of_an_article_count_as_one_document(on_ratings):
     assert said in printed.splitlines()
     figures = [list(settings_of(folder)["held_out"].values())[-1] for folder in (once, twice)]
     assert figures[1]["cross_validated"] == pytest.approx(figures[0]["cross_validated"], abs=1e-9)
-    first, second = (own["differences"]["reffree@news"] for own in figures)
+    first, second = (fit["differences"]["reffree@news"] for fit in figures)
     assert (second["low"], second["high"]) == pytest.approx((first["low"], first["high"]), abs=1e-9)
 
 

@@ -156,7 +156,7 @@ def test_agreement_inside_documents_matches_scipy():
     scores, ratings, given = rng.normal(size=(3, 24))
     three = np.array([scores, ratings, given]).reshape(3, 4, 6)
     ranks = (rankdata(three, axis=2) - 3.5).reshape(3, 24)
-    left = [own - ranks[2] * (own @ ranks[2]) / (ranks[2] @ ranks[2]) for own in ranks[:2]]
+    left = [ranked - ranks[2] * (ranked @ ranks[2]) / (ranks[2] @ ranks[2]) for ranked in ranks[:2]]
     expected = pearsonr(*left).statistic
     assert agreement_inside(scores, ratings, given, documents) == pytest.approx(expected)
     assert np.isnan(agreement_inside(np.ones(24), ratings, given, documents))

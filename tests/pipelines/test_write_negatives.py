@@ -80,7 +80,7 @@ def test_written_rows(call, capsys):
     assert json.loads(pq.read_schema(out).metadata[b"assay.negatives"])["seed"] == 5
     table = pl.read_parquet(out)
     counts = Counter(table["kind"])
-    empty = 100 - counts["delete"]  # where a full stop alone was left
+    empty = 100 - counts["delete"]  # deletions that left only a full stop
     assert 0 < empty < 10
     assert f"Left out: {empty}, delete: empty." in capsys.readouterr().out
     assert counts == dict.fromkeys(["positive", *KINDS.split(",")], 100) | {"delete": 100 - empty}

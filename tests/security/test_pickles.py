@@ -144,11 +144,11 @@ def add_module(folder, kind):
 
 
 def later_module(folder):
-    own = add_module(folder, "sentence_transformers.models.Dense")
+    module = add_module(folder, "sentence_transformers.models.Dense")
     activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
     sizes = {"in_features": 32, "out_features": 4, "bias": True}
-    change_json(own / "config.json", lambda settings: settings.update(sizes | activation))
-    return own / "pytorch_model.bin"
+    change_json(module / "config.json", lambda settings: settings.update(sizes | activation))
+    return module / "pytorch_model.bin"
 
 
 @each_pickle
@@ -164,8 +164,8 @@ def test_model(model, mark, kind, place, data):
 
 
 def own_classes(folder):
-    own = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
-    strange = {"model_type": "strange", "auto_map": own}
+    classes = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
+    strange = {"model_type": "strange", "auto_map": classes}
     change_json(folder / "config.json", lambda settings: settings.update(strange))
 
 

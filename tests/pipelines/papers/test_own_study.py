@@ -301,7 +301,7 @@ def test_correlations_over_all_summaries_match_scipy(study, table, of):
         x, y = scores["sms@glove"][kept].ravel(), ratings["overall"][kept].ravel()
         assert row["value"] == pytest.approx(getattr(stats, of)(x, y).statistic, abs=1e-12)
         assert (row["n_cells"], row["level"]) == (x.size, "global")
-    # people as one more system change the number
+    # with the summaries of people as one more system, the number is another
     printed = dict(found.printed.select("metric", "overall").rows())
     assert float(printed["sms@glove"]) + 0.1 < float(printed["sms@glove on machines'"])
     without_people = shown(f"bao2020-{table}", *study)

@@ -36,7 +36,9 @@ def values(name):
 
 def test_every_table_has_its_numbers():
     found = {name: [*values(name).values()] for name in printed_tables()}
-    assert {name: (len(own), round(sum(own), 4)) for name, own in found.items()} == CELLS
+    assert {
+        name: (len(numbers), round(sum(numbers), 4)) for name, numbers in found.items()
+    } == CELLS
 
 
 # Clark et al.

@@ -86,9 +86,9 @@ def test_every_number_of_the_page_is_the_record(page, parsed, result):
         interval = interval_text(row["low"], row["high"])
         assert cells[1:] == [number_text(row["value"]), "", interval, against]
         of_counts = parsed.rows[label_of(row).replace("Correlations", "Counts")]
-        counts = next(each for each in of_counts if each[0] == row["metric"])
+        cells_of_counts = next(each for each in of_counts if each[0] == row["metric"])
         shown = [count_text(row[name]) for name in ("n_skipped", "n_undefined")]
-        assert counts[1:] == [p_value_text(row["p_value"]), *shown]
+        assert cells_of_counts[1:] == [p_value_text(row["p_value"]), *shown]
 
 
 def test_best_metric_first_and_undefined_last_with_its_reason(parsed):

@@ -101,13 +101,13 @@ def test_paper_plots_are_drawn_whatever_things_are_called(result):
 
 
 def test_names_of_systems_stand_beside_their_dots_on_paper(result, capfd):
-    (plot,) = [own for name, own in paper_plots(result).items() if name.startswith("systems")][:1]
+    (plot,) = [plot for name, plot in paper_plots(result).items() if name.startswith("systems")][:1]
     svg = draw_svg(plot)
     assert capfd.readouterr().err == ""  # where a mark cannot be placed it is dropped and said
     drawn = ElementTree.fromstring(svg)
     places = {
-        own.text: own.get("transform")
-        for own in drawn.iter("{http://www.w3.org/2000/svg}text")
-        if own.text in SYSTEMS
+        element.text: element.get("transform")
+        for element in drawn.iter("{http://www.w3.org/2000/svg}text")
+        if element.text in SYSTEMS
     }
     assert len(set(places.values())) == len(places) > 1
