@@ -106,7 +106,7 @@ class ScoringOptions(Settings):
     encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
-    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
+    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
     `path` and more."""
     preset: Literal["default", "clark2019"] = "default"

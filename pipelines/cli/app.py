@@ -57,9 +57,6 @@ ELSEWHERE = {
 
 def _in_its_place(error: click.NoSuchOption) -> str:
     command = error.ctx.command if error.ctx else app
-    for setting in getattr(command, "settings", ()):
-        if setting.option == error.option_name:
-            return f"`{setting.name}` is a key of `--config FILE`"
     if error.option_name in ELSEWHERE:
         return ELSEWHERE[error.option_name]
     options = [option for parameter in command.params for option in parameter.opts]

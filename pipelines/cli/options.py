@@ -25,7 +25,7 @@ from click.core import ParameterSource
 
 from pipelines.cli.common import sentence_of
 from pipelines.settings.form import Option, options_of
-from sms.naming import nearest
+from sms.naming import counted, nearest
 from sms.options import encoders_of
 from sms.settings import Settings
 
@@ -46,13 +46,23 @@ def command(
     known = options_of(settings)
     parameters: list[click.Parameter] = [_argument(written) for written in arguments]
     must_be_named = [str(one.name) for one in parameters if str(one.metavar)[0] != "["]
-    options = [_option(setting) for setting in known if not setting.words & {"rare", "python"}]
-    if any("rare" in setting.words for setting in known):
+    options = [_option(setting) for setting in known if "python" not in setting.words]
+    if n_rare := sum("rare" in setting.words for setting in known):
         help_text = (
-            "Read options from this TOML file, also rarer ones that have no option here. Keys have "
-            "underscores; the command line overrides them."
+            "Read options from this TOML file. Keys have underscores; the command line overrides "
+            "them."
         )
         options.append(click.Option(["--config"], metavar="FILE", help=help_text))
+        options.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_all,
+                help=f"Show {counted(n_rare, 'rarer option')} too and exit.",
+            )
+        )
     if any(setting.name == "on_progress" for setting in known):
         options.append(click.Option(["--quiet"], is_flag=True, help="Show no progress."))
 
@@ -84,6 +94,16 @@ def command(
     return decorate
 
 
+def _show_all(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    """Print the help with the rare options."""
+    if is_asked and not context.resilient_parsing:
+        for parameter in context.command.params:
+            if isinstance(parameter, click.Option):
+                parameter.hidden = False
+        click.echo(context.get_help())
+        context.exit()
+
+
 @contextmanager
 def shown_progress(settings: S, **listeners: Callable[..., None]) -> Iterator[S]:
     """Show progress on standard error while the block runs, unless `--quiet` was given.
@@ -110,11 +130,11 @@ def _argument(written: str) -> click.Argument:
 
 
 def _option(setting: Option) -> click.Option:
-    default, text = setting.default, setting.help
+    default, text, is_rare = setting.default, setting.help, "rare" in setting.words
     if setting.kind is bool:
         both = f"/--no-{setting.option.removeprefix('--')}" if default is not False else ""
         names = [f"{setting.option}{both}", setting.name]
-        return click.Option(names, is_flag=True, default=None, help=text)
+        return click.Option(names, is_flag=True, default=None, help=text, hidden=is_rare)
     if default is MISSING:
         text += " Required."
     elif default not in (None, ()) and "Default" not in text:
@@ -126,6 +146,7 @@ def _option(setting: Option) -> click.Option:
         multiple=setting.form != "one",
         default=None,
         help=text,
+        hidden=is_rare,
     )
 
 

@@ -24,7 +24,7 @@ class ExplainSettings(Settings):
     lists the metrics."""
     encoder: Annotated[str | None, "SPEC"] = None
     """Use this encoder; `assay encoders` lists them. Default: minilm."""
-    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
+    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.

@@ -12,7 +12,8 @@ A verb's settings are a dataclass of `sms.settings` in a file of this package, s
                                (an item with a comma stands in quotation marks, as in CSV)
 
 `Annotated[TYPE, ...]` adds words: a METAVAR in capitals; `--other` where the option is not the
-field's name with dashes; `rare` for TOML and Python alone; `python` for Python alone.
+field's name with dashes; `rare` where only `--help-all` shows the option; `python` for Python
+alone.
 
 `pipelines.cli.options.command` makes a command of them, `keywords` a function's signature. The
 files here import nothing that takes a moment: no numpy, no click.
@@ -23,6 +24,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +39,7 @@ from sms.settings import Setting, Settings, settings_of, shown
 P = ParamSpec("P")
 R = TypeVar("R")
 _PLACES = re.compile(r"(typing|collections\.abc|os)\.")
+_TABLE = re.compile(r"([^=,\"]+)=(\{.*\})", re.DOTALL)
 WORDS = ("rare", "python")
 """What may be said of a field besides its METAVAR and its option."""
 
@@ -65,6 +68,8 @@ class Option(Setting):
         """
         if self.form == "one":
             return self._number(text)
+        if self.form == "table" and (table := _TABLE.fullmatch(text)):
+            return {table[1].strip(): self._table(table[2])}
         if not (items := _items(text)):
             raise ValueError(f"`{self.option}` must name at least one, got `{text}`")
         if self.form == "list":
@@ -77,6 +82,15 @@ class Option(Setting):
                 "where a name has a comma"
             )
         return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+    def _table(self, text: str) -> Any:  # noqa: ANN401
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ValueError(
+                f"`{self.option}` must be a name, `=` and a path or a table in JSON, got "
+                f"`{text}` ({error})"
+            ) from error
 
     def _number(self, text: str) -> Any:  # noqa: ANN401
         if self.kind in (int, float) and text not in self.choices:
@@ -136,8 +150,10 @@ def as_options(settings: Settings) -> list[str]:
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
-            pairs = [f"{key}={item}" for key, item in value.items()]
-            words += [word for pair in pairs for word in (setting.option, _quoted(pair))]
+            for key, item in value.items():
+                is_table = isinstance(item, Mapping)
+                text = f"{key}={json.dumps(item)}" if is_table else _quoted(f"{key}={item}")
+                words += [setting.option, text]
         elif isinstance(value, tuple):
             words += [setting.option, ",".join(_quoted(str(item)) for item in value)]
         else:

@@ -28,7 +28,7 @@ class JudgeSettings(Settings):
     encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
-    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
+    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless

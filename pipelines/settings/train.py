@@ -43,7 +43,7 @@ class TrainSettings(PairSettings, MachineSettings):
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
     sms:source. Only metrics that need no reference are possible."""
-    models: Annotated[Mapping[str, Any] | None, "rare", models_of] = None
+    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Tables [models.ALIAS] for the metrics in `metrics`, as in `assay score`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Read human ratings of the candidates in PAIRS from FILE, and fit a head to each aspect. PAIRS

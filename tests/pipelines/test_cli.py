@@ -198,7 +198,7 @@ def test_wrong_request_is_one_line(score, wrong, options, message, tmp_path):
         (["zzz"], "no such command `zzz`; there are score, "),
         (["score"], "name at least one file, folder, glob or URL"),
         (["score", "a.parquet"], "`--out DIR` is missing: write the scores to this folder or URL"),
-        (["score", "x", "--precision=x"], "no such option `--precision`; `precision` is a key"),
+        (["score", "x", "--out", "o", "--precision=x"], "`precision` must be one of auto, fp32"),
         (["--verson"], "no such option `--verson`; did you mean `--version`?"),
     ],
 )

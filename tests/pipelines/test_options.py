@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import click
 import mypy.api
@@ -15,6 +15,7 @@ import pytest
 from pipelines.cli.options import command
 from pipelines.settings.form import Settings, as_options, keywords, settings_of
 from sms.naming import AnyPath
+from sms.options import models_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class Toy(Settings):
     """Which documents."""
     rows: Annotated[int | None, "rare"] = None
     """Rows at a time."""
+    tables: Annotated[Mapping[str, Any] | None, "ALIAS=TABLE", "rare", models_of] = None
+    """Tables by name."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Told of news."""
 
@@ -65,7 +68,8 @@ def test_a_command_line_by_hand():
     assert pairs == ("p", "q")
     expected = {"out": "o", "names": ("x", "y, z"), "sizes": (5, 10), "way": "there"}
     expected |= {"columns": {"a": "b", "c": "d", "e": "f"}, "workers": "auto", "share": 1.0}
-    expected |= {"control": False, "side": "all", "rows": None, "on_news": None}
+    expected |= {"control": False, "side": "all", "rows": None, "tables": None}
+    expected |= {"on_news": None}
     assert vars(read) == expected
 
 
@@ -105,7 +109,7 @@ def test_wrong_value_is_answered(given, message):
     [
         (["p"], "`--out DIR` is missing: where to write"),
         (["--out", "o"], "name at least one file, folder, glob or URL"),
-        (["p", "--rows", "5"], "No such option '--rows'"),
+        (["p", "--out", "o", "--tables", "a={x}"], "must be a name, `=` and a path or a table in"),
         (["p", "--out", "o", "--names", ","], "`--names` must name at least one, got `,`"),
         (["p", "--out", "o", "--columns", "a"], "`--columns` must be written OURS=THEIRS, got `a`"),
         (["p", "--out", "o", "--columns", "a=b,=c"], "OURS=THEIRS, got `=c`"),
@@ -146,6 +150,18 @@ def test_help_says_the_default_and_what_may_be_given(capsys):
     ):
         assert text in shown
     assert "--rows" not in shown
+    call("--help-all")
+    shown = capsys.readouterr().out
+    assert "--rows N" in shown
+    assert "--tables ALIAS=TABLE" in shown
+
+
+TABLES = {"a": {"path": "x y, z", "words": ["p", 'q "r"'], "n": 1.5}, "b": {"path": "é=1"}}
+
+
+def test_every_setting_can_be_written_as_an_option():
+    given = Toy(out="o", rows=3, tables=TABLES, columns={"a": 'x, "y"'}, control=False, share=0.25)
+    assert call("p", *as_options(given))[1] == given
 
 
 def test_field_without_a_text_rejected():
