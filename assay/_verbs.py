@@ -15,7 +15,7 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import as_far_as, keywords
+from pipelines.settings.form import as_call, as_far_as, keywords
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -134,7 +134,9 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
                 table.write_table(path, name)
         with called(names):
             judged = run(paths["data"], JudgeSettings(**arguments | {"ratings": paths["ratings"]}))
-    return replace(judged, command=judged.command.replace(f"{folder}/", ""))
+    if paths["data"] in names:  # rows of Python, of which no command knows
+        judged = replace(judged, command=as_call("score", "rows", judged.scoring))
+    return judged
 
 
 @keywords(ReproduceSettings)

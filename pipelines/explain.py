@@ -173,7 +173,7 @@ def open_explainer(
 def explain_extremes(run: ScoreRun) -> None:
     """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
     rows = read_rows(run)
-    rows = rows.filter(pl.struct(IDS).is_unique())  # else: which of the texts to explain?
+    rows = rows.filter(pl.struct(IDS).is_unique())  # of duplicates the text is ambiguous
     for metric in run.main_columns:
         wanted: dict[str, list[str]] = {}
         for key in dict.fromkeys(

@@ -80,8 +80,10 @@ class Judgement:
     n_rows: int
     """Of the whole corpus."""
     n_machines: int
+    scoring: ScoreSettings
+    """How the whole corpus is scored with the metrics chosen."""
     command: str
-    """Scores the whole corpus with the metrics chosen."""
+    """The same as a command."""
     out: str | None
     """Where scores and report are kept."""
     notes: tuple[str, ...] = ()
@@ -155,7 +157,8 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         chosen_rows_per_s=together,
         n_rows=n_rows,
         n_machines=settings.machines,
-        command=_command(paths, chosen, settings),
+        scoring=(scoring := _for_all_rows(chosen, settings)),
+        command=shlex.join(["assay", "score", *paths, *as_options(scoring)]),
         out=out if settings.out else None,
         notes=tuple(notes),
     )
@@ -253,7 +256,6 @@ def _rows_per_s(
     return float(len(rows) - n_warm) / (time.perf_counter() - started)
 
 
-def _command(paths: Sequence[str], metrics: Sequence[str], settings: JudgeSettings) -> str:
+def _for_all_rows(metrics: Sequence[str], settings: JudgeSettings) -> ScoreSettings:
     columns = columns_apart(settings.columns)[0] or None
-    asked = ScoreSettings(out="scores", columns=columns, **_scoring(metrics, settings))
-    return shlex.join(["assay", "score", *paths, *as_options(asked)])
+    return ScoreSettings(out="scores", columns=columns, **_scoring(metrics, settings))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from sms.process import has_lost_threads
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def with_threads(verb: Callable[..., R]) -> Callable[..., R]:
+def with_threads(verb: Callable[P, R]) -> Callable[P, R]:
     """Have a verb run in a new process where this one is a fork that lacks threads.
 
     It is a function of a module; what it is given can be pickled, its result, too. Settings, its
@@ -20,12 +21,14 @@ def with_threads(verb: Callable[..., R]) -> Callable[..., R]:
     """
 
     @wraps(verb)
-    def call(*given: Any) -> R:  # noqa: ANN401
+    def call(*given: P.args, **named: P.kwargs) -> R:
         if not has_lost_threads():
-            return verb(*given)
+            return verb(*given, **named)
         from cluster.children import call_child  # takes a moment
 
-        *data, settings = given
+        data: list[Any]
+        settings: Any
+        *data, settings = (*given, *named.values())
         tell = getattr(settings, "on_progress", None)
         if tell:
             settings = replace(settings, on_progress=None)

@@ -27,7 +27,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass
 from functools import wraps
@@ -139,14 +139,25 @@ def _option_of(setting: Setting) -> Option:
     )
 
 
-def as_options(settings: Settings) -> list[str]:
-    """Write settings as a command line does; those that are defaults are left out."""
-    words = []
+def as_call(verb: str, data: str, settings: Settings) -> str:
+    """Write settings as a call in Python does, as in `assay.score(rows, out="scores")`."""
+    named = (f"{setting.name}={value!r}" for setting, value in _said(settings))
+    return f"assay.{verb}({', '.join([data, *named])})"
+
+
+def _said(settings: Settings) -> Iterator[tuple[Option, Any]]:
+    """Yield the settings that can be written and are not as they are by default."""
     for setting in options_of(type(settings)):
         value = getattr(settings, setting.name)
         is_default = setting.default is not MISSING and value == setting.checked(setting.default)
-        if value is None or is_default or "python" in setting.words:
-            continue
+        if not (value is None or is_default or "python" in setting.words):
+            yield setting, value
+
+
+def as_options(settings: Settings) -> list[str]:
+    """Write settings as a command line does; those that are defaults are left out."""
+    words = []
+    for setting, value in _said(settings):
         if isinstance(value, bool):
             words.append(setting.option if value else f"--no-{setting.option.removeprefix('--')}")
         elif isinstance(value, dict):
