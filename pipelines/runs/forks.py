@@ -28,7 +28,7 @@ def with_threads(verb: Callable[P, R]) -> Callable[P, R]:
 
         data: list[Any]
         settings: Any
-        *data, settings = (*given, *named.values())
+        *data, settings = list(given) + list(named.values())
         tell = getattr(settings, "on_progress", None)
         if tell:
             settings = replace(settings, on_progress=None)
