@@ -78,7 +78,7 @@ class Remembered:
         known = {name: self._recent[name] for name in sizes.keys() - set(missing)}
         kept: dict[str, np.ndarray] = {}
         if self._disk is not None and missing:
-            # a cache's values are those of words and one of their sentence, here all of one text
+            # `VectorCache` files n_words numbers and one more: an array's last number is that one
             n_words = np.array([sizes[name] - 1 for name in missing], dtype=np.int64)
             read = self._disk.read([bytes.fromhex(name) for name in missing], n_words)
             kept = {missing[place]: np.append(*parts) for place, parts in read.items()}

@@ -76,12 +76,10 @@ def beam_search(
     for _ in range(max_words):
         probabilities, state = network.step(rows, previous, state)
         if blocks_trigrams:
-            _block_trigrams(
-                probabilities, [words for document_beams in beams for words, _ in document_beams]
-            )
+            _block_trigrams(probabilities, [words for row_beams in beams for words, _ in row_beams])
         logs = probabilities.clamp_min(TINY).log().masked_fill(probabilities <= 0, _NEVER)
         sums = torch.tensor(
-            [[total for _, total in document_beams] for document_beams in beams], device=device
+            [[total for _, total in row_beams] for row_beams in beams], device=device
         )
         n_words = logs.shape[1]
         totals = (sums[:, :, None] + logs.view(n, width, n_words)).flatten(1)
@@ -99,7 +97,7 @@ def beam_search(
         if all(len(summaries) >= width for summaries in done):
             break
         previous = torch.tensor(
-            [words[-1] for document_beams in beams for words, _ in document_beams], device=device
+            [words[-1] for row_beams in beams for words, _ in row_beams], device=device
         )
         state = tuple(part[:, torch.tensor(origin, device=device)] for part in state)
     chosen = [

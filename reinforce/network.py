@@ -86,7 +86,7 @@ class BothWays(nn.Module):
         """
         places = torch.arange(vectors.shape[1], device=vectors.device)
         last = (lengths - 1)[:, None]
-        # Turning round twice is no turning: the same places serve both times.
+        # Reversing twice restores the order: the same places serve both times.
         turned = torch.where(places <= last, last - places, places)[..., None]
         ends = []
         for number, (forth, back) in enumerate(zip(self.forth, self.back, strict=True)):

@@ -95,7 +95,7 @@ def _scoring(
 class FeatureValues:
     """Features of pairs."""
 
-    values: np.ndarray  # naN where there is no such number; float64, shape (n_pairs, n_features)
+    values: np.ndarray  # NaN where there is no such number; float64, shape (n_pairs, n_features)
     cut: np.ndarray
     """Whether a model has read only a part of the candidate, and of the source; bool, shape
     (n_pairs, 2)."""

@@ -88,7 +88,8 @@ def components(words: Ragged, first: np.ndarray, second: np.ndarray) -> np.ndarr
     places = places_of(lengths)
     probabilities = np.zeros((n, 4))
     probabilities[:, 0] = UNKNOWN
-    before = np.repeat(words.lengths[second], lengths)  # counts of the words that come before
+    # The denominators of the formula above: N, then c(v), then c(uv).
+    before = np.repeat(words.lengths[second], lengths)
     for order in (1, 2, 3):
         ngrams, n_distinct = number_ngrams(words, order)
         counts = np.zeros(n, dtype=np.int64)
@@ -124,6 +125,7 @@ def _best_sentences(
     for text in first:
         total += text_offsets[text + 1] - text_offsets[text]
     shares, places = np.full(total, NO_WORD), np.zeros(total, np.int64)
+    # By word: the sentence of `first` it was last seen in, and the comparison it last counted in.
     seen_at, hit = np.full(n_distinct, -1, np.int64), np.full(n_distinct, -1, np.int64)
     at = n_looks = 0
     for pair in range(first.size):

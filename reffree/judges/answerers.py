@@ -181,7 +181,7 @@ def most_read(pretrained: Pretrained, asked: int | None) -> int:
     """Return how many tokens a model is to read: as asked, if it has places for them."""
     if asked is None:
         return pretrained.max_tokens
-    # DeBERTa 2 and 3 know of distances only
+    # DeBERTa 2 and 3 may encode distances only: then the length of an input has no limit
     has_places = getattr(pretrained.model.config, "position_biased_input", True)
     return min(asked, n_places(pretrained.model)) if has_places else asked
 
@@ -202,7 +202,7 @@ def reading(
         logits = logits.double()
         if settings.value == "logit":
             return logits[:, positive[:1]]
-        if logits.shape[1] == 1:  # one answer, yes or not
+        if logits.shape[1] == 1:  # one logit, that of a yes
             return torch.sigmoid(logits)
         log_p = torch.log_softmax(logits, dim=1)
         each = [log_p[:, numbers].logsumexp(dim=1) for numbers in (positive, negative) if numbers]

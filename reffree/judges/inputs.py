@@ -135,7 +135,7 @@ class InputMaker:
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding | None]:
         texts = [self._filled(pair)[0] for pair in pairs]
         self._backend.encode_special_tokens = not self._marks
-        # of two texts the tokeniser takes a tuple
+        # the tokeniser takes two texts as a tuple, one as a string
         encoded = tokenised.attempt_each(self._backend.encode_batch, cast("list[str]", texts))
         return tokenised.without_marks(encoded, ["\n".join(pair) for pair in pairs], self._marks)
 

@@ -151,7 +151,7 @@ class LanguageModel:
             tokens = _Tokens.of(encoding, end=len(self._before) + len(context))
             if self._pretrained.has_encoder:
                 return tokens
-            n_special = _n_special_at_end(encoding)  # tokens that say it is over
+            n_special = _n_special_at_end(encoding)  # tokens that mark the end of a text
             ids = tokens.ids[: tokens.ids.size - n_special]
             if not ids.size:  # something must be left that a text follows
                 tokenizer = self._pretrained.tokenizer

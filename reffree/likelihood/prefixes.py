@@ -134,7 +134,7 @@ class PrefixScorer:
             }
         else:
             given |= {"input_ids": ids, "attention_mask": torch.cat([prefix_mask, mask], 1)}
-            if self._takes_positions:  # what fills a text up gets no new ones: there may be no more
+            if self._takes_positions:  # padding gets no new ones: the model may have no more
                 given["position_ids"] = prefix_mask.sum(1, keepdim=True) + mask.cumsum(1) - 1
         return self._model(**given).logits
 

@@ -28,7 +28,7 @@ TRANSFORMER_FILE = "transformer.json"
 MINILM = "all-MiniLM-L6-v2"  # what signatures call the model of `minilm`
 
 _SOME_TEXT = "The committee said on Monday that it would read the report."
-# what the configurations of transformers call it
+# Configurations in transformers name it one way or the other.
 _NO_ATTENTION_DROPOUT = {"attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
 
 

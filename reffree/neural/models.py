@@ -198,7 +198,7 @@ class Recurrence(nn.Module):
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return logits."""
-        # Those that are there, first: the summary follows the document without a gap.
+        # Padding goes to the end, so that the summary follows the document without a gap.
         is_missing = ~is_there(lengths, self.sizes)
         order = is_missing.to(torch.int8).argsort(dim=1, stable=True)
         in_row = vectors.gather(1, order[..., None].expand_as(vectors))

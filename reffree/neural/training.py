@@ -109,7 +109,7 @@ class ScorerTask:
         self._validation = pairs.examples("validation", recipe.negatives)
         self._config, self._reader = recipe.training, reader
         self._where, self._ranks = torch.device(device), ranks or Ranks()
-        # fewer where a negative cannot be made
+        # An upper bound: a negative that cannot be made is left out.
         n_negatives = len(recipe.negatives.kinds) if recipe.negatives.proportions is None else 1
         n_positives = n_negatives if recipe.negatives.is_balanced else 1
         n_examples = pairs.n_pairs["train"] * (n_negatives + n_positives)

@@ -106,7 +106,7 @@ class Examples:
                 f"({why}); choose other kinds or give more documents"
             )
         if is_asked_first:
-            self.left_out.clear()  # counted once more when they are used
+            self.left_out.clear()  # making the examples counts them again
 
     def _of_pair(self, texts: _Texts, row: int, epoch: int) -> Iterator[list[Example]]:
         config, bucket = self._config, texts.bucket
@@ -152,7 +152,7 @@ class _Texts:
 
     def positive(self, row: int, base: str) -> tuple[Sentence, ...]:
         """Return a positive of a pair."""
-        # a reference needs no document
+        # For a reference the source need not be cut into sentences.
         return self._cut(row, "reference") if base == REFERENCE else self._made(row, base)
 
     def material(self, row: int, base: str, vocabulary: Sequence[str]) -> Material:

@@ -48,7 +48,7 @@ PAIR_SCHEMA = pa.schema(
 )
 
 _UNKNOWN_SPLIT = -2
-_MOST_HELD = 1.25  # of the words that are kept: fewer would be sorted out too often
+_MOST_HELD = 1.25  # times `most`: with more entries than that, those of the largest keys go
 _SIDE_NAMES = (
     dict.fromkeys(("train", "training"), 0)
     | dict.fromkeys(("validation", "valid", "val", "dev", "development"), 1)

@@ -108,7 +108,7 @@ class TextRegister:
         n_groups, label = connected_components(coo_array(links, shape=(size, size)), directed=False)
         smallest = np.full(n_groups, np.iinfo(np.uint64).max)
         np.minimum.at(smallest, label, documents)
-        # A group is a leak if its texts are on several sides. Every end of a link has its side.
+        # A group leaks if its texts are on several sides; `side` has one for either end of a link.
         low, high = np.full(n_groups, len(SIDES), np.int8), np.full(n_groups, -1, np.int8)
         np.minimum.at(low, label[ends], side.T.ravel())
         np.maximum.at(high, label[ends], side.T.ravel())

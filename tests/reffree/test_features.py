@@ -69,10 +69,10 @@ def test_best_sentences_match_sets(rng):
     at = 0
     for a, b in zip(first, second, strict=True):
         for k in texts[a]:
-            distinct = set(words[k].tolist())
-            found = [len(distinct & set(words[j].tolist())) for j in texts[b]]
-            if distinct:
-                assert shares[at] == max(found) / len(distinct)
+            sentence_words = set(words[k].tolist())
+            found = [len(sentence_words & set(words[j].tolist())) for j in texts[b]]
+            if sentence_words:
+                assert shares[at] == max(found) / len(sentence_words)
                 assert places[at] == found.index(max(found))
             else:
                 assert shares[at] == -1

@@ -166,9 +166,11 @@ def test_leak_leaves_out_the_earlier_side(tmp_path):
         keys = np.array([1, 2, 3, 3, 4], dtype=np.uint64)
         sides = np.array([0, 2, 0, 1, 0], dtype=np.int8)
         assert groups.is_leak(keys, sides).tolist() == [True, False, True, False, False]
-        found = noted.n_leaks(lambda _keys, named: named)
+        found = noted.n_leaks(lambda _keys, file_sides: file_sides)
         assert found == {("train", "test"): 1, ("train", "validation"): 1}
-        kept = noted.n_leaks(lambda k, named: np.where(groups.is_leak(k, named), NO_SIDE, named))
+        kept = noted.n_leaks(
+            lambda k, file_sides: np.where(groups.is_leak(k, file_sides), NO_SIDE, file_sides)
+        )
         assert kept == {}
 
 

@@ -132,8 +132,8 @@ def test_several_drawn_summaries_by_hand(summariser, advantage):
         reference, *logs = summariser.module(**batch.inputs, targets=[batch.target, *drawn])
     total = 0.0
     for k, summaries in enumerate(drawn):
-        log_p = torch.where(summariser.is_counted(summaries), -logs[k], 0.0).sum(1).numpy()
-        total += 0.5 * float((advantages[k] * log_p).sum()) / 3
+        surprise = torch.where(summariser.is_counted(summaries), -logs[k], 0.0).sum(1).numpy()
+        total += 0.5 * float((advantages[k] * surprise).sum()) / 3
     total += 0.5 * float(-reference[summariser.is_counted(batch.target)].sum())
     assert float(part.total.detach()) == pytest.approx(total, rel=1e-5)
 
