@@ -238,10 +238,8 @@ def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metr
         key = (metric.name, metric.path, repr(metric.settings))
         if key not in shared:
             model = shared[key] = metric.open(runtime)
-            has_all = isinstance(getattr(model, "content_hash", None), str) and hasattr(
-                model, "state"
-            )
-            if model is not None and not has_all:
+            has_hash = isinstance(getattr(model, "content_hash", None), str)
+            if model is not None and not (has_hash and hasattr(model, "state")):
                 raise TypeError(
                     f"the model of metric {metric.written!r} must have a `content_hash`, a text, "
                     f"and `state()`, counts by name; {type(model).__name__} has not"

@@ -9,7 +9,7 @@ on disk for later runs (`vector_cache`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
@@ -224,46 +224,24 @@ class Encoder:
         missing = np.array(self._recent.missing(sentences), dtype=np.int64)
         rows, sentence_vectors = self._read_or_encode(texts, missing, counted)
         offsets = offsets_of(n_rows[missing])
-        n_bytes = (
-            np.diff(offsets) * rows.itemsize * self.dimension
-            + sentence_vectors.itemsize * self.dimension
-        )
-        first = int(np.searchsorted(-np.cumsum(n_bytes[::-1])[::-1], -CACHE_BYTES))
+        n_bytes = (n_rows[missing] * rows.itemsize + sentence_vectors.itemsize) * self.dimension
+        from_here_on = np.cumsum(n_bytes[::-1])[::-1]
         # copies, for a slice would keep its whole array in memory
         fresh = {
             sentences[missing[k]]: (
                 rows[offsets[k] : offsets[k + 1]].copy(),
                 sentence_vectors[k].copy(),
             )
-            for k in range(first, missing.size)
+            for k in np.flatnonzero(from_here_on <= CACHE_BYTES).tolist()
         }
         self.counts["sentences"] += len(sentences)
         self.counts["cached"] += len(sentences) - missing.size
         if missing.size < len(sentences):
-            rows, sentence_vectors = self._with_recent(
-                sentences, missing, n_rows, rows, sentence_vectors
-            )
+            there = np.delete(np.arange(len(sentences)), missing).tolist()
+            recent = {k: self._recent[sentences[k]] for k in there}
+            rows, sentence_vectors = _in_order(n_rows, recent, missing, (rows, sentence_vectors))
         self._recent.add(fresh, CACHE_BYTES)
         return rows, sentence_vectors
-
-    def _with_recent(
-        self,
-        sentences: Sequence[str],
-        missing: np.ndarray,
-        n_rows: np.ndarray,
-        rows: np.ndarray,
-        sentence_vectors: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Put what is fresh and what is kept into the order of the sentences."""
-        starts = offsets_of(n_rows)
-        all_rows = np.empty((starts[-1], self.dimension), rows.dtype)
-        all_sentence_vectors = np.empty((len(sentences), self.dimension), sentence_vectors.dtype)
-        all_rows[ranges(starts[missing], n_rows[missing])] = rows
-        all_sentence_vectors[missing] = sentence_vectors
-        for k in np.delete(np.arange(len(sentences)), missing).tolist():
-            kept_rows, all_sentence_vectors[k] = self._recent[sentences[k]]
-            all_rows[starts[k] : starts[k + 1]] = kept_rows
-        return all_rows, all_sentence_vectors
 
     def _read_or_encode(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
@@ -272,22 +250,16 @@ class Encoder:
         if self._disk is None or not wanted.size:
             return self._fresh(texts, wanted, counted)
         n_rows = self._n_rows(counted)[wanted]
-        starts = offsets_of(n_rows)
-        rows = np.empty((starts[-1], self.dimension), self._dtype)
-        sentence_vectors = np.empty((wanted.size, self.dimension), np.float32)
         rules = texts.vocabulary.rules.signature
         keys = [key_of(rules, texts.sentences[k]) for k in wanted.tolist()]
         read = self._disk.read(keys, n_rows)
-        for k, stored in read.items():
-            rows[starts[k] : starts[k + 1]], sentence_vectors[k] = stored
         self.counts["from_disk"] += len(read)
         left = np.array([k for k in range(wanted.size) if k not in read], dtype=np.int64)
-        fresh = self._fresh(texts, wanted[left], counted)
-        rows[ranges(starts[left], n_rows[left])], sentence_vectors[left] = fresh
-        self._disk.write(
-            {keys[k]: (rows[starts[k] : starts[k + 1]], sentence_vectors[k]) for k in left.tolist()}
-        )
-        return rows, sentence_vectors
+        fresh_rows, fresh_vectors = self._fresh(texts, wanted[left], counted)
+        parts = np.split(fresh_rows, np.cumsum(n_rows[left])[:-1])
+        fresh = zip(left.tolist(), parts, fresh_vectors, strict=False)  # one part if none is left
+        self._disk.write({keys[k]: (part, vector) for k, part, vector in fresh})
+        return _in_order(n_rows, read, left, (fresh_rows, fresh_vectors))
 
     def _fresh(
         self, texts: SegmentedTexts, wanted: np.ndarray, counted: Counted
@@ -354,12 +326,15 @@ class WordEncoder(Encoder):
         table = np.concatenate([vectors[order], np.zeros((1, self.dimension), np.float32)])
         return table, np.where(vectors.any(axis=1), rows, -1)
 
+    def _vectors_of_words(self, texts: SegmentedTexts) -> np.ndarray:
+        return texts.vocabulary.column(self._column, self._embedded)
+
     def _embedded(self, words: list[str]) -> np.ndarray:
         return self._checked(self.embed(words), len(words))
 
     def known_words(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which words of the vocabulary have a vector, bool, (n_words,)."""
-        return self.table(texts)[1] >= 0
+        return np.asarray(self._vectors_of_words(texts).any(axis=1))
 
     def _encoded(self, texts: SegmentedTexts, counted: Counted) -> EncodedSentences:
         vectors, row_of_word = self.table(texts)
@@ -421,6 +396,27 @@ class SentenceEncoder(Encoder):
 
         self.batches.run(lengths[filled], compute)
         return np.empty((0, self.dimension), dtype=np.float32), vectors
+
+
+def _in_order(
+    n_rows: np.ndarray,
+    kept: Mapping[int, SentenceVectors],
+    missing: np.ndarray,
+    fresh: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put vectors that were kept, by the number of their sentence, and fresh ones into one order.
+
+    `n_rows` are the rows of every sentence, `missing` the numbers of those that are fresh.
+    """
+    starts = offsets_of(n_rows)
+    rows, vectors = (
+        np.empty((n, made.shape[1]), made.dtype)
+        for n, made in zip((starts[-1], n_rows.size), fresh, strict=True)
+    )
+    rows[ranges(starts[missing], n_rows[missing])], vectors[missing] = fresh
+    for k, sentence in kept.items():
+        rows[starts[k] : starts[k + 1]], vectors[k] = sentence
+    return rows, vectors
 
 
 def encode_texts(

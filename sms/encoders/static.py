@@ -119,6 +119,10 @@ class StaticEncoder(WordEncoder):
             rows[left] = self._table.rows_of([other(words[k]) for k in left.tolist()])
         return rows
 
+    def known_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of the vocabulary are in the table, bool, (n_words,)."""
+        return self.table(texts)[1] >= 0
+
     def table(self, texts: SegmentedTexts) -> tuple[np.ndarray, np.ndarray]:
         """Return the whole table, and its row for every word of the vocabulary, -1 for none."""
         return self._table.vectors, texts.vocabulary.column(self._column, self.rows_of)
