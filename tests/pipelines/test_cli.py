@@ -15,13 +15,13 @@ import pytest
 
 from cluster.progress import SCORING, Progress
 from pipelines.cli import app
+from pipelines.cli.app import run
 from pipelines.runs.progress import show_progress
 from pipelines.runs.score_run import ScoreRun
 from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
 from sms.settings import settings_of
 from tests.pipelines.test_score_corpus import contents_of
-from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
 

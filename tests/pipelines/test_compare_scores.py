@@ -13,9 +13,9 @@ import pytest
 
 from agreement import holm
 from assay import compare
+from pipelines.cli.app import run
 from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet, render_comparison
 from pipelines.reports.tables import MAX_ROWS
-from tests.rare import run
 
 
 @pytest.fixture

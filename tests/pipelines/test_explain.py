@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import assay
+from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.score import score_corpus
 from sms.explaining import explain
-from tests.rare import page_of, run
+from tests.commands import page_of
 
 VECTORS = """cat 0.0 0.0
 dog 3.0 4.0

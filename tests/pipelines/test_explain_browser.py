@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
+from tests.commands import page_of
 from tests.pipelines.test_explain import VECTORS
-from tests.rare import page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import assay
+from pipelines.cli.app import run
 from tests.pipelines.written_tables import ROWS, write_table
-from tests.rare import run
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.rare import run
+from pipelines.cli.app import run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import assay
+from pipelines.cli.app import run
 from pipelines.reports.verdict import verdict_of
-from tests.rare import run
 
 ROOT = Path(__file__).parents[2]
 LADDER = ROOT / "pipelines/examples/quality_ladder.jsonl"

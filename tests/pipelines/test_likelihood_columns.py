@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree.likelihood import model as likelihood
@@ -13,7 +14,7 @@ from reffree.likelihood.model import LanguageModel
 from reffree.likelihood.settings import LikelihoodSettings
 from sms.reward import Reward
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
-from tests.rare import page_of, run
+from tests.commands import page_of
 from tests.reinforce.tiny_models import write_tiny_model
 
 SOURCES = [

@@ -12,7 +12,7 @@ from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from reffree.judges.model import JudgeModel
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-from tests.rare import page_of
+from tests.commands import page_of
 from tests.reffree.judges.tiny_judges import NEWS, REFERENCE, SUMMARIES, write_classifier, write_t5
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import assay
 from assay import preferences as compare_preferences
-from tests.rare import run
+from pipelines.cli.app import run
 
 CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
 """Table 6 of Clark et al. (2019)."""

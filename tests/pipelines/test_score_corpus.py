@@ -24,7 +24,7 @@ from pipelines.runs.score_run import RunInterrupted, count_duplicate_keys
 from pipelines.score import score_corpus
 from pipelines.summary import summary_text
 from sms.scoring import SummaryScorer, score_texts
-from tests.rare import page_of
+from tests.commands import page_of
 
 METRICS = ("length", "rouge1_r")
 

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from agreement.intervals import Interval
+from pipelines.cli.app import run
 from pipelines.cli.train import verdict
 from reffree.scorers.scorer import load_scorer
+from tests.commands import wrong
 from tests.pipelines.test_train_scorer import news, rated, settings_of, written
-from tests.rare import run, wrong
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,13 +13,14 @@ from scipy.stats import pearsonr, rankdata
 
 from cluster import list_inputs, with_content
 from pipelines import train as module
+from pipelines.cli.app import run
 from pipelines.settings.train import TrainSettings
 from pipelines.train import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
 from reffree.scorers.fitting import RECIPES
 from reffree.scorers.naming import PACKAGED
 from reffree.scorers.scorer import load_scorer
-from tests.rare import run, wrong
+from tests.commands import wrong
 from tests.reffree.judges.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
 

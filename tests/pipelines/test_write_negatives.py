@@ -7,10 +7,11 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.cli.app import run
 from pipelines.negatives import SCHEMA
 from reffree.training_pairs.rows import text_key
 from sms.text.words import split_words
-from tests.rare import run, wrong
+from tests.commands import wrong
 
 KINDS = "cross-pair,add,delete,replace,sentence-shuffle,truncate"
 

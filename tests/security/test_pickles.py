@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from pipelines.cli.app import run
 from reffree.neural.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from reffree.scorers.scorer import load_scorer
 from sms.encoders import EncoderRuntime
@@ -25,7 +26,6 @@ from sms.encoders.hugging_face import load_hf
 from sms.encoders.infersent import load_infersent
 from sms.encoders.sentence_transformer import load_st
 from tests.fuzzing.sound import score, sound_lines, sound_models, write_vectors
-from tests.rare import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("sms", "reffree", "cluster", "pipelines", "reinforce")

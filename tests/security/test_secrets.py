@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.app import run
 from sms.urls import SECRET_VARIABLES
 from tests.fuzzing.sound import command, encoded, score, sound_lines, sound_row, write_vectors
-from tests.rare import run
 
 PLANTED = "pLaNtEd0123456789"
 ON_RAY = """

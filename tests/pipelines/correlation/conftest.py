@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.rare import run
+from pipelines.cli.app import run
 
 KEYS = ["document_id", "system_id"]
 

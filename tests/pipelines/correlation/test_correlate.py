@@ -8,9 +8,9 @@ import pytest
 
 from agreement import holm
 from assay import correlate
+from pipelines.cli.app import run
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.tables.records import TABLES
-from tests.rare import run
 
 KEYS = ["document_id", "system_id"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
-from tests.rare import run
+from pipelines.cli.app import run
 
 
 class Imported(NamedTuple):

@@ -6,7 +6,7 @@ import re
 import polars as pl
 import pytest
 
-from tests.rare import run
+from pipelines.cli.app import run
 
 
 @pytest.fixture

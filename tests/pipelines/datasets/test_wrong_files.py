@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from cluster import text_blocks
+from pipelines.cli.app import run
 from pipelines.datasets import files
 from pipelines.datasets.readers import SOURCES
-from tests.rare import run
 
 GOOD = {"id": "a", "article": "A ship sank.", "highlights": "A ship sank."}
 LINE = f"{json.dumps(GOOD)}\n".encode()

@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from assay import reproduce
+from pipelines.cli.app import run
 from pipelines.papers.printed import printed_table, printed_tables
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.run import TABLES
 from pipelines.papers.table import Ours
-from tests.rare import run
 
 
 @pytest.fixture
