@@ -194,6 +194,11 @@ class WholeTextMetric(Metric):
                 f"the judge of metric {self.written!r} must return scores of "
                 f"{', '.join(self.columns)}, got {', '.join(judged.scores) or 'none'}"
             )
+        if outside := [pair for pair, _, _ in judged.reasons if not 0 <= pair < n]:
+            raise RuntimeError(
+                f"the judge of metric {self.written!r} must give reasons of pairs from 0 to "
+                f"{n - 1}, got {outside[0]}"
+            )
         named = {*judged.is_cut, *(side for _, side, _ in judged.reasons)}
         if not named <= sides:
             raise RuntimeError(

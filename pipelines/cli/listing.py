@@ -42,7 +42,7 @@ def encoders() -> None:
     ]
     options = [
         (e.kind, f"{option.name}={'|'.join(option.choices) or 'PATH'}",
-         "must be given" if option.default is MISSING else option.default, option.help)
+         "must be given" if option.default is MISSING else str(option.default), option.help)
         for e in known
         for option in settings_of(e.options)
     ]  # fmt: skip

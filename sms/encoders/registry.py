@@ -106,10 +106,11 @@ class EncoderSpec:
 
     def __str__(self) -> str:
         path = f":{self.path}" if self.path else ""
+        values = self.values
         said = (
             f",{setting.name}={self.options[setting.name]}"
             for setting in settings_of(self.kind.options)
-            if self.options.get(setting.name, setting.default) != setting.default
+            if values[setting.name] != setting.default
         )
         return f"{self.kind.kind}{path}{''.join(said)}"
 

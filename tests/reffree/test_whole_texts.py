@@ -67,6 +67,10 @@ def test_judge_is_not_asked_about_nothing(judged):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
+        (
+            Judged({COLUMN: [1, 1]}, {}, [(2, "source", "x")]),
+            "must give reasons of pairs from 0 to 1, got 2",
+        ),
         (Judged({COLUMN: [0.5]}), r"must return scores for each of 2 pairs, got .* shape \(1,\)"),
         (Judged({"mine": [0.5, 1.0]}), "must return scores of mine@folder, got mine"),
         (Judged({COLUMN: [1, 1]}, {"source": [True]}), "must return what was cut for each of 2"),

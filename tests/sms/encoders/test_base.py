@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines.cli.app import run
 from sms.encoders.base import SentenceEncoder, WordEncoder
-from sms.encoders.registry import ENCODERS, all_encoders, load_encoder, parse_spec
+from sms.encoders.registry import ENCODERS, EncoderKind, all_encoders, load_encoder, parse_spec
 from sms.encoders.static import StaticEncoder, WordTable
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
+from sms.settings import Settings
 from sms.text import Segmenter
 
 WORDS = ["cat", "dog", "sat", "ran", "mat"]
@@ -104,6 +107,30 @@ def test_vectors_of_another_shape_are_named():
 
     with pytest.raises(RuntimeError, match=r"encoder looked must give 3 vectors of 4 values, got"):
         Wrong().encode(Segmenter().segment(pa.array(["The cat sat"])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Settings):
+    """Options that are no texts."""
+
+    most: int = 20
+    """words that are read"""
+    is_cased: bool = False
+    """whether capitals count"""
+
+
+def test_options_may_be_numbers_and_truths(monkeypatch, capsys):
+    kind = EncoderKind(
+        kind="numbers", summary="", vectors=("words",), loader="none:load", options=Numbers
+    )
+    monkeypatch.setitem(ENCODERS, "numbers", kind)
+    assert parse_spec("numbers,most=5,is_cased=true").values == {"most": 5, "is_cased": True}
+    assert str(parse_spec("numbers,most=20,is_cased=false")) == "numbers"
+    assert str(parse_spec("numbers,most=5")) == "numbers,most=5"
+    with pytest.raises(ValueError, match="`most` of encoder `numbers` must be a whole number, got"):
+        parse_spec("numbers,most=five")
+    assert run(["encoders"]) == 0
+    assert "most=" in capsys.readouterr().out
 
 
 def test_encoders_of_other_packages_are_found(tmp_path, monkeypatch):
