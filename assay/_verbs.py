@@ -143,9 +143,8 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
     """Make tables of the three papers: published, ours, and the difference.
 
-    `tables` are names such as "clark2019-table2", or of a paper for all of its tables. What can be
-    computed from what is in `data` is computed; what is missing is named. With `scores` and
-    `ratings` the tables are those of your own study.
+    `tables` are names such as "clark2019-table2". What can be computed from what is in `data` is
+    computed; what is missing is named.
     """
     from pipelines.papers.run import reproduce as run
 

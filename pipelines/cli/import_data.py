@@ -1,4 +1,4 @@
-"""`assay import` and `assay export`: other formats into ours, and ours into other tools'."""
+"""`assay import`: published data sets into the columns that Assay reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from pipelines.cli.common import show
 from pipelines.cli.options import command
-from pipelines.settings.datasets import ExportSettings, ImportSettings
+from pipelines.settings.datasets import ImportSettings
 from sms.naming import counted
 
 if TYPE_CHECKING:
@@ -47,23 +47,6 @@ def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettin
 
     run = run_import(name, files, settings.out, ratings=settings.ratings)
     show("\n".join(_summary(run)))
-
-
-@command(ExportSettings, "NAME", "FILES...", name="export")
-def export_data(name: str, files: tuple[str, ...], settings: ExportSettings) -> None:
-    """Write corpora and scores in the format of another tool.
-
-    NAME is sacrerouge. FILES are corpora (files with a column `candidate`), ratings, score files,
-    and folders of `assay score`.
-    """
-    from pipelines.datasets.exporting import export_data as run_export
-
-    run = run_export(name, files, settings.out)
-    print(
-        f"{counted(run.n_candidates, 'candidate')} and "
-        f"{counted(run.n_scored, 'row of scores', 'rows of scores')} in {run.out}:"
-    )
-    show("\n".join([*run.files, *run.notes]))
 
 
 def _listing(sources: list[DataSource]) -> str:

@@ -15,8 +15,7 @@ def reproduce(tables: tuple[str, ...], settings: ReproduceCommand) -> None:
 
     Each table shows the published values, ours, and the difference. Assay computes everything that
     the files in `--data` allow, and names what is missing. `summeval` repeats the papers' analyses
-    on SummEval. With `--scores` and `--ratings`, TABLES (or clark2019, sun2019, bao2020) are made
-    from your own data.
+    on SummEval.
     """
     from pipelines.papers.printed import printed_tables
     from pipelines.papers.run import reproduce as run_reproduce

@@ -9,19 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
-
 from cluster.output import Output
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
 from pipelines.papers.bench import Bench, Need, Table, differences
-from pipelines.papers.printed import PAPERS, PrintedTable
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Ours, Scored, Shown
+from pipelines.papers.table import Cell, Correlations, Ours, Shown
 from pipelines.runs.forks import with_threads
 from pipelines.settings.reproduce import ReproduceSettings
-from pipelines.tables.ratings import read_ratings
-from pipelines.tables.scores import find_scores, read_scores
-from pipelines.tables.study import make_study
 from sms.encoders.registry import parse_spec
 from sms.naming import AnyPath, nearest, several
 from sms.options import encoders_of
@@ -49,22 +43,20 @@ def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[
     >>> table6.frame().filter(criterion="overall", against="SMS", column="% ↑")["ours"].round(1)[0]
     67.8
     """
-    of_study = bool(settings.scores) or settings.ratings is not None
-    chosen = list(find_tables(several(tables), of_study=of_study))
+    chosen = list(find_tables(several(tables)))
     _check(chosen, settings)
     output = None if settings.out is None else Output.named("out", settings.out)
     if output is not None:
         output.check_folder()
-    results = _of_study(chosen, settings) if of_study else _of_papers(chosen, settings, output)
     made = []
-    for result in results:
+    for result in _made_one_by_one(chosen, settings, output):
         if output is not None:
             _write(result, output)
         made.append(result)
     return made
 
 
-def _of_papers(
+def _made_one_by_one(
     tables: Sequence[Table], settings: ReproduceSettings, output: Output | None
 ) -> Iterable[Reproduction]:
     """Make tables from the papers' data, or what stands in for them."""
@@ -81,33 +73,6 @@ def _of_papers(
             yield _made(table, bench)
 
 
-def _of_study(tables: Sequence[Table], settings: ReproduceSettings) -> Iterable[Reproduction]:
-    """Make tables from scores and ratings of one's own."""
-    rated = read_ratings(
-        settings.ratings or "", aspects=settings.aspects, raters=settings.raters, columns={}
-    )
-    inputs = [find_scores(path) for path in settings.scores]
-    scores = read_scores(inputs, rated.keys, metrics=settings.metrics, columns={})
-    study = make_study(rated, scores)
-    read = [f"{note}." for note in (*rated.notes, *scores.notes)]
-    scored = Scored.of(study, signatures=scores.signatures, seed=settings.seed)
-    for table in tables:
-        if table.shows and (shown := table.shows(scored)):
-            figure = replace(
-                shown,
-                name=table.name,
-                frame=shown.frame.with_columns(raters=pl.lit(study.pool)),
-                notes=[*shown.notes, f"Raters: {study.pool}.", *read],
-            )
-            yield Reproduction(
-                printed=PrintedTable(name=table.name, title=shown.title),
-                differs=[
-                    "The data are a study's, not the paper's: no published numbers belong to them."
-                ],
-                figures=[figure],
-            )
-
-
 def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, bool]]:
     """Say what a table needs, where that belongs, and whether it is there, without reading it.
 
@@ -119,26 +84,12 @@ def needs_of(table: str, settings: ReproduceSettings) -> list[tuple[Need, str, b
     return [(need, *bench.find(need)) for need in named.needs]
 
 
-def find_tables(names: Iterable[str], *, of_study: bool = False) -> Iterable[Table]:
-    """Find tables and figures by their names; with `of_study` those that a study has, and papers'.
-
-    A wrong name is a `ValueError` with the nearest one.
-    """
-    known = {name: [table] for name, table in TABLES.items() if table.shows or not of_study}
-    if of_study:
-        papers = {
-            paper: [t for (t,) in known.values() if t.name.startswith(paper)] for paper in PAPERS
-        }
-        known = papers | known
+def find_tables(names: Iterable[str]) -> Iterable[Table]:
+    """Find tables and figures by their names; a wrong one is a `ValueError` with the nearest."""
     for name in dict.fromkeys(names):
-        if name in TABLES and name not in known:
-            raise ValueError(
-                f"{name} compares no scores with ratings; with `--scores` name one of "
-                f"{', '.join(known)}"
-            )
-        if name not in known:
-            raise ValueError(f"no such table `{name}`; {nearest(name, known)}")
-        yield from known[name]
+        if name not in TABLES:
+            raise ValueError(f"no such table `{name}`; {nearest(name, TABLES)}")
+        yield TABLES[name]
 
 
 def _made(table: Table, bench: Bench) -> Reproduction:
@@ -181,8 +132,6 @@ def _filled(bench: Bench, table: Table) -> Reproduction:
 def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
     if not tables:
         raise ValueError("`tables` must name at least one table, got none")
-    if bool(settings.scores) != (settings.ratings is not None):
-        raise ValueError("`scores` and `ratings` must be given together, or neither of them")
     _check_encoders(tables, settings)
     for table in tables:
         if settings.out is None and "figure" in table.name:

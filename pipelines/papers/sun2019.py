@@ -33,11 +33,8 @@ from pipelines.papers.table import (
     correlation_row,
     is_against_source,
     is_rouge,
-    is_rouge_f,
-    laid_out,
     size_notes,
     typed,
-    undefined_notes,
 )
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.study import is_baseline
@@ -223,28 +220,6 @@ def _rank_cells(ranks: pl.DataFrame) -> Numbers:
         ): Ours(row["value"])
         for row in ranks.iter_rows(named=True)
     }
-
-
-def _ranks_of_study(scored: Scored) -> Shown | None:
-    """Rank metrics; ROUGE-1 F, ROUGE-2 F and the trivial baselines are the yardsticks."""
-    table1 = _TABLE1(scored)
-    blocks = set(map(block_of, scored.scores))
-    sides = [side for side in ("ref", "doc") if side in blocks]
-    if table1 is None or not sides:
-        return None
-    yardsticks = [m for m in scored.scores if is_baseline(m) or is_rouge_f(m, "[12]")]
-    ranks = average_ranks(table1.frame.rename({"aspect": "data_set"}), sides, yardsticks)
-    cells = [(row, column, ours.text(3)) for (row, column), ours in _rank_cells(ranks).items()]
-    return Shown(
-        title="Average rank of each metric; lower is better",
-        frame=ranks,
-        printed=laid_out(["metric"], cells),
-        notes=(
-            f"Averaged over the {len(scored.ratings)} aspects of this data set, where the paper "
-            "averages over three data sets. Equal correlations share the better rank.",
-            *undefined_notes(ranks),
-        ),
-    )
 
 
 def _table4(bench: Bench, table: Table) -> Reproduction:
@@ -438,7 +413,6 @@ TABLES = (
         _ON_DUC,
         name="sun2019-table4",
         data=DUC | {"Newsroom": NEWSROOM},
-        shows=_ranks_of_study,
         make=_table4,
         needs_nothing=True,
     ),

@@ -1,7 +1,6 @@
 """What a table of a paper shows: its numbers, how scores are compared with ratings, the layout.
 
-`Correlations` serve the paper's data and a study of one's own alike. What a table needs, and how it
-is made, is a `Table` of `bench`.
+What a table needs, and how it is made, is a `Table` of `bench`.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Scored:
     signatures: Mapping[str, str]
     """By metric."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What the paper calls the metrics; none in a study of one's own."""
+    """What the paper calls the metrics; those without a name keep their own."""
     heads: Mapping[str, str] = field(default_factory=dict)
     """What the paper writes above the columns of an aspect."""
     encoders: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Settings of `assay import` and `assay export`."""
+"""Settings of `assay import`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,3 @@ class ImportSettings(Settings):
     """Write the human ratings to this Parquet file."""
     list: bool = False
     """List the data sets, one per line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportSettings(Settings):
-    """Where the files for another tool go."""
-
-    out: Annotated[AnyPath, "DIR"]
-    """Write the files to this new folder."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -20,18 +20,6 @@ class ReproduceSettings(Settings):
     `encoders/`) from this folder."""
     out: Annotated[AnyPath | None, "DIR"] = None
     """Write tables, figures and scores to this folder or URL."""
-    scores: Sequence[AnyPath] = ()
-    """Make the tables from these scores of your own instead of the paper's data: folders of `assay
-    score`, or files of any tool. Needs `--ratings`."""
-    ratings: Annotated[AnyPath | None, "FILE"] = None
-    """Read human ratings of the candidates in `--scores`."""
-    aspects: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the ratings to use. Default: all columns of numbers."""
-    raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
-    their names show several pools, such as expert-1 and turker-1."""
-    metrics: Annotated[Sequence[str], "rare"] = ()
-    """Columns of the scores to use, names or patterns. Default: all columns of numbers."""
     scorers: Annotated[AnyPath | None, "DIR"] = None
     """Read trained scorers and summarisers from this folder, for Bao et al. and Table 4 of Clark
     et al."""

@@ -63,10 +63,6 @@ COMMANDS = {
         "import summeval @summeval.jsonl --out @new.parquet --ratings @new-ratings.parquet",
         ["new-ratings.parquet", "new.parquet"],
     ),
-    "export": (
-        "export sacrerouge @in/corpus.jsonl @scores --out @new",
-        ["new/metrics.jsonl", "new/summaries.jsonl"],
-    ),
     "negatives": ("negatives @pairs.jsonl --kinds delete --out @new.parquet", ["new.parquet"]),
     "evaluate": ("evaluate @scorer @pairs.jsonl --json @new.json", ["new.json"]),
     "reproduce": (
@@ -244,7 +240,7 @@ def test_table_names_every_command():
 @pytest.mark.usefixtures("without_charts")
 def test_nothing_is_written_over_and_a_configuration_is_read_from_anywhere(places, capsys):
     new = f"new-{uuid4().hex}"
-    for name in ("preferences, a sheet", "import", "negatives", "export"):
+    for name in ("preferences, a sheet", "import", "negatives"):
         words = words_of(COMMANDS[name][0], places["s3"], f"{name[:3]}-{new}")
         assert run(words) == 0
         capsys.readouterr()

@@ -53,8 +53,7 @@ COMMANDS = [
      ["s.csv", "s.key.csv"]),
     (["import", "cnn-dailymail", "~/cnn.jsonl", "--out=~/i.parquet"], ["i.parquet"]),
     (["example", "--out=~/example"], ["example/quality_ladder.jsonl"]),
-    (["reproduce", "sun2019-figure1", "--scores=~/plain.csv", "--ratings=~/plain.csv",
-      "--out=~/figures"], ["figures/sun2019-figure1.md"]),
+    (["reproduce", "clark2019-table6", "--out=~/tables"], ["tables/clark2019-table6.md"]),
 ]  # fmt: skip
 
 

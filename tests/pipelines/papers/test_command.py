@@ -89,7 +89,6 @@ def test_dry_run(command, tmp_path):
         (["sun2019-table1", "--encoder", "avgg=minilm"], "got `avgg`; did you mean `avg`?"),
         (["sun2019-table1", "--encoder", "avg=minilmm"], "unknown encoder 'minilmm'"),
         (["sun2019-figure1"], "`out` must name a folder for sun2019-figure1"),
-        (["sun2019-table1", "--scores", "x.csv"], "`scores` and `ratings` must be given together"),
         (["sun2019-table1", "--data", "nowhere"], "`data` must be a folder, got nowhere"),
         (["bao2020-table1", "--scorers", "nowhere"], "`scorers` must be a folder, got nowhere"),
     ],

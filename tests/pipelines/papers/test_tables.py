@@ -1,4 +1,4 @@
-"""The papers' tables from scores and ratings of one's own, against other implementations."""
+"""What the papers' tables make of scores and ratings, against other implementations."""
 
 import json
 
@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from agreement.differences import dependent_test
-from assay import reproduce
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.run import TABLES
 from pipelines.papers.table import (
@@ -19,9 +18,11 @@ from pipelines.papers.table import (
     is_rouge_f,
     variant_of,
 )
+from pipelines.tables.ratings import read_ratings
+from pipelines.tables.scores import find_scores, read_scores
+from pipelines.tables.study import make_study
 
 PEERS = ("rouge1_f", "rougeL_f", "bertscore_f", "qaeval_f1")
-PAPERS = ("clark2019", "sun2019", "bao2020")
 
 
 def shown(name, scores, ratings, **more):
@@ -46,54 +47,6 @@ def study():
         "cosine:source": ratings + rng.normal(size=(6, 30)),
     }
     return scores, {"overall": ratings}
-
-
-@pytest.fixture
-def files(tmp_path, study):
-    scores, ratings = study
-    systems = ["human-A", *(f"m{i}" for i in range(1, 6))]
-    keys = [(f"d{j}", system) for system in systems for j in range(30)]
-    frame = pl.DataFrame(keys, schema=["document_id", "system_id"], orient="row")
-    values = {name: matrix.ravel() for name, matrix in scores.items()}
-    frame.with_columns(**values).write_csv(tmp_path / "scores.csv")
-    frame.with_columns(overall=ratings["overall"].ravel()).write_csv(tmp_path / "ratings.csv")
-    return {"scores": tmp_path / "scores.csv", "ratings": tmp_path / "ratings.csv"}
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_a_paper_stands_for_all_its_tables_and_all_are_written(files, tmp_path, paper):
-    results = reproduce(paper, **files, out=tmp_path / "out")
-    names = {result.printed.name for result in results}
-    assert names <= {name for name, table in TABLES.items() if table.shows}
-    assert all(name.startswith(f"{paper}-") for name in names)
-    for (figure,) in (result.figures for result in results):
-        suffixes = {path.suffix for path in (tmp_path / "out").glob(f"{figure.name}.*")}
-        pictures = {".svg"} if figure.chart else set()
-        assert suffixes == {".md", ".csv", ".json"} | pictures
-        lines = (tmp_path / "out" / f"{figure.name}.csv").read_text("utf-8").splitlines()
-        assert lines[0].split(",") == [*figure.frame.columns]
-        assert len(lines) == len(figure.frame) + 1
-        assert set(figure.frame["raters"]) == {"not named"}
-    if paper == "sun2019":
-        text = (tmp_path / "out" / "sun2019-table3.md").read_text("utf-8")
-        printed = next(r.figures[0].printed for r in results if r.printed.name == "sun2019-table3")
-        value = printed.filter(metric="rouge1_f")["overall"].item()
-        assert f"| ROUGE | rouge1\\_f | {value} |" in text
-        assert "From 6 systems, 30 documents, 180 summaries, 0 missing cells" in text
-        assert printed["against"].to_list() == ["ROUGE"] * 2 + ["ref", "ref", "doc", "baseline"]
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ("clark2019-table6", "clark2019-table6 compares no scores with ratings; with `--scores`"),
-        ("lin2004", "no such table `lin2004`"),
-        ("clark2019-figure3", "`out` must name a folder for clark2019-figure3"),
-    ],
-)
-def test_wrong_tables_are_refused(files, table, message):
-    with pytest.raises(ValueError, match=message):
-        reproduce(table, **files)
 
 
 def test_undefined_numbers_are_null_and_marked(study):
@@ -225,13 +178,6 @@ def test_stars_of_table_1_with_twelve_systems(printed):
     assert (row["n_systems"], row["n_documents"], row["n_cells"]) == (12, 1, 12)
 
 
-def test_table_4_ranks_rouge_on_both_sides(study):
-    frame = shown("sun2019-table4", *study).frame.filter(coefficient="pearson", against="doc")
-    assert sorted(frame["metric"]) == ["cosine:source", "length", "rouge1_f"]
-    assert sorted(frame["value"]) == [1, 2, 3]
-    assert shown("sun2019-table4", {"rouge1_f": study[0]["rouge1_f"]}, study[1]) is None
-
-
 def test_average_rank_by_hand():
     columns = ("data_set", "metric", "value")
     rows = [("x", "a", 0.9), ("x", "b", 0.9), ("x", "c", 0.5)]
@@ -317,20 +263,20 @@ def test_correlations_over_all_summaries_match_scipy(study, table, of):
 
 
 @pytest.mark.data
-def test_tables_on_summeval_match_nlpstats(data_dir, tmp_path):
+def test_tables_on_summeval_match_nlpstats(data_dir):
     path = data_dir.parent / "oracles" / "summeval_correlations.json"
     if not path.is_file():
         pytest.skip(f"no published values at {path}")
     published = json.loads(path.read_text(encoding="utf-8"))["values"]
-    results = reproduce(
-        ["clark2019-table2", "sun2019-table1", "bao2020-table7", "bao2020-table8"],
-        scores=data_dir / "summeval_peer_scores.parquet",
-        ratings=data_dir / "summeval_ratings.parquet",
-        raters="expert-*",
-        metrics=PEERS,
+    rated = read_ratings(
+        data_dir / "summeval_ratings.parquet", aspects=(), raters=["expert-*"], columns={}
     )
-    for result, n_kinds in zip(results, (3, 2, 1, 1), strict=True):
-        frame = result.figures[0].frame
+    inputs = [find_scores(data_dir / "summeval_peer_scores.parquet")]
+    read = read_scores(inputs, rated.keys, metrics=PEERS, columns={})
+    scored = Scored.of(make_study(rated, read), signatures={})
+    tables = ("clark2019-table2", "sun2019-table1", "bao2020-table7", "bao2020-table8")
+    for name, n_kinds in zip(tables, (3, 2, 1, 1), strict=True):
+        frame = TABLES[name].shows(scored).frame
         assert len(frame) == 4 * len(PEERS) * n_kinds
         assert set(frame["n_cells"]) == {1600}
         for row in frame.iter_rows(named=True):
