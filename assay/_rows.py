@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from cluster.ids import id_text
 from cluster.schema import MissingColumnError, column_called
 from cluster.store import write_whole
-from pipelines import verbs
-from pipelines.score import score_corpus
+from pipelines.score import score, score_corpus
 from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
 from sms.settings import shown
@@ -69,9 +68,10 @@ class Memory:
             try:
                 _write(corpus, self._corpus(arguments["keep"]))
                 if is_run:
-                    return verbs.score(corpus, ScoreSettings(**arguments))
+                    return score(corpus, ScoreSettings(**arguments))
                 # The table that comes back has all columns: none needs to be kept.
-                run = score_corpus(corpus, **arguments | {"keep": (), "out": f"{folder}/run"})
+                arguments |= {"keep": (), "out": f"{folder}/run"}
+                run = score_corpus(corpus, ScoreSettings(**arguments))
                 table = run.to_arrow()
             except MissingColumnError as error:
                 raise self._missing(error.column, error.column) from None

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pipelines import verbs
 from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
-from pipelines.settings.form import as_call, as_far_as, keywords
+from pipelines.settings.form import as_call, keywords, shared_fields
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
@@ -23,26 +22,27 @@ from pipelines.settings.reinforce import ReinforceSettings
 from pipelines.settings.reproduce import ReproduceSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
-from sms.naming import AnyPath
+from sms.naming import AnyPath, OneOrMore
 from sms.settings import shown
 
 if TYPE_CHECKING:
     from assay._rows import Rows
+    from pipelines.evaluate import DomainResult
     from pipelines.judge import Judgement
+    from pipelines.judging_sheet import JudgingSheet
+    from pipelines.negatives import NegativesRun
     from pipelines.papers.reproduction import Reproduction
+    from pipelines.reinforcement import ReinforcedSummarisers
+    from pipelines.reports.comparison import ScoreComparison
+    from pipelines.reports.explain_page import ExplainedSystem
+    from pipelines.reports.preferences import Preferences
     from pipelines.status import RunStatus
+    from pipelines.tables.records import AgreementResult
+    from pipelines.train_model import TrainedScorer
+    from pipelines.train_on_ratings import RatedTraining
     from reffree.scorers.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind
     from sms.metric import Metric
-
-correlate = keywords(CorrelateSettings)(verbs.correlate)
-compare = keywords(CompareSettings)(verbs.compare)
-preferences = keywords(PreferencesSettings)(verbs.preferences)
-explain = keywords(ExplainSettings)(verbs.explain)
-train = keywords(TrainSettings)(verbs.train)
-evaluate = keywords(EvaluateSettings)(verbs.evaluate)
-negatives = keywords(NegativesSettings)(verbs.negatives)
-reinforce = keywords(ReinforceSettings)(verbs.reinforce)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def score(data: Rows, settings: _Call) -> Any:
         for name in ("candidate", "reference", "source")
         if getattr(settings, name) is not None
     }
-    arguments = as_far_as(ScoreSettings, settings)
+    arguments = shared_fields(ScoreSettings, settings)
     rows = rows_of(data, columns, settings.columns)
     if rows is None:
         files = files_of(data)
@@ -97,7 +97,9 @@ def score(data: Rows, settings: _Call) -> Any:
                     f"`{ours}` must be the name of one column of the files, got {shown(theirs)}"
                 )
         arguments["columns"] = {**(settings.columns or {}), **columns} or None
-        return verbs.score(files, ScoreSettings(**arguments))
+        from pipelines.score import score as run
+
+        return run(files, ScoreSettings(**arguments))
     return rows.score(arguments)
 
 
@@ -122,7 +124,7 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     from assay._rows import called, files_of, rows_of
     from pipelines.judge import judge as run
 
-    arguments = as_far_as(JudgeSettings, settings)
+    arguments = shared_fields(JudgeSettings, settings)
     with TemporaryDirectory() as folder:
         paths: dict[str, Any] = {}
         names = {f"{folder}/rows.parquet": "data", f"{folder}/ratings.parquet": "ratings"}
@@ -137,6 +139,105 @@ def judge(data: Rows, settings: _Judged) -> Judgement:
     if paths["data"] in names:  # rows of Python, of which no command knows
         judged = replace(judged, command=as_call("score", "rows", judged.scoring))
     return judged
+
+
+@keywords(CorrelateSettings)
+def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
+    """Correlate scores with human ratings, at every level, with intervals and tests.
+
+    `scores` are folders of `assay score`, or files of any tool with a row per candidate:
+    `document_id`, `system_id` and a column of numbers per metric. Returns all tables.
+    """
+    from pipelines.correlation.run import correlate as run
+
+    return run(scores, settings)
+
+
+@keywords(CompareSettings)
+def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
+    """Say which system has the higher scores, without ratings.
+
+    Both are folders of `assay score` or files of scores. Where they hold the same systems, two
+    runs of each are compared, else every system of the one with every system of the other, on
+    the documents both have. A metric whose signature differs is refused.
+    """
+    from pipelines.compare import compare as run
+
+    return run(scores_a, scores_b, settings)
+
+
+@keywords(PreferencesSettings)
+def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Preferences | JudgingSheet:
+    """Say which system people prefer, from judgements of two texts each.
+
+    A file has a row per judgement: `document_id`, `system_a`, `system_b`, `winner` (one of the
+    two, or tie), perhaps `judge` and `criterion`; or counts of `wins`, `losses` and `ties`; or it
+    is a filled sheet. With `make_sheet` a new sheet is made instead, and there are no judgements.
+    """
+    from pipelines.preferences import preferences as run
+
+    return run(judgements, settings)
+
+
+@keywords(ExplainSettings)
+def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSystem]:
+    """Show what the scores of a document are made of, for each of its systems.
+
+    Mover's similarities are explained by their transport plan (which words and sentences move
+    where, and at what cost), other metrics by what the score loses when a sentence is left out.
+    `corpora` is what `assay score` reads; it may be empty where `scores` names a run.
+    """
+    from pipelines.explain import explain as run
+
+    return run(corpora, settings)
+
+
+@keywords(TrainSettings)
+def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTraining:
+    """Train a scorer that needs no reference on right and made-up wrong summaries.
+
+    One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
+    perhaps `split`; or one candidate with a `label`, as `negatives` writes; or with `ratings` a row
+    as `score` reads. The same call continues the interrupted training of a model.
+    """
+    from pipelines.train import train as run
+
+    return run(pairs, settings)
+
+
+@keywords(EvaluateSettings)
+def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> list[DomainResult]:
+    """Say how well a trained scorer tells references from negatives, for each file of pairs.
+
+    Only documents it was not trained on count.
+    """
+    from pipelines.evaluate import evaluate as run
+
+    return run(scorer, pairs, settings)
+
+
+@keywords(NegativesSettings)
+def negatives(pairs: OneOrMore, settings: NegativesSettings) -> NegativesRun:
+    """Make wrong summaries from the right ones, with labels, and write them to a file.
+
+    One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
+    perhaps `split`. Documents without one are split 80/10/10.
+    """
+    from pipelines.negatives import negatives as run
+
+    return run(pairs, settings)
+
+
+@keywords(ReinforceSettings)
+def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
+    """Train a summariser with a metric as reward, and compare it with one that has none.
+
+    First by maximum likelihood, then by likelihood and reward (Clark et al. 2019, section 5).
+    `pairs` are as for `train`; the same call continues an interrupted run.
+    """
+    from pipelines.reinforcement import reinforce as run
+
+    return run(pairs, settings)
 
 
 @keywords(ReproduceSettings)

@@ -246,15 +246,18 @@ def write_rows(bench: Bench) -> Path:
 def score(bench: Bench, metrics: tuple[str, ...], name: str) -> tuple[Any, dict[str, float], Path]:
     """Score the corpus in this process; return the run, its seconds by stage, and its folder."""
     from pipelines.score import score_corpus
+    from pipelines.settings.score import ScoreSettings
 
     corpus, out = bench.folder / "corpus.parquet", bench.folder / name
     run = score_corpus(
         [corpus if corpus.exists() else write_rows(bench)],
-        out,
-        metrics=list(metrics),
-        local=True,
-        cpus_per_worker=bench.size.threads,
-        device=bench.size.device,
+        ScoreSettings(
+            out=out,
+            metrics=list(metrics),
+            local=True,
+            cpus_per_worker=bench.size.threads,
+            device=bench.size.device,
+        ),
     )
     shards = json.loads((out / "run.json").read_text())["result"]["shards"]
     stages: dict[str, float] = {"shards": sum(shard["seconds"] for shard in shards)}

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from pipelines.settings.train import TrainSettings
 from reffree.neural.building import build
 from reffree.scorers.folder import save_scorer
@@ -109,7 +110,10 @@ def main() -> None:
         def assay() -> None:
             out = f"{work}/out{next(turns)}"
             score_corpus(
-                corpus, out, metrics=[f"reffree@{folder}"], local=True, workers=options.threads
+                corpus,
+                ScoreSettings(
+                    out=out, metrics=[f"reffree@{folder}"], local=True, workers=options.threads
+                ),
             )
             found = pl.read_parquet(f"{out}/scores/*.parquet").sort(
                 pl.col("system_id").cast(pl.Int64)

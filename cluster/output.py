@@ -176,3 +176,15 @@ class Output:
             os.makedirs(place, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as work:
             yield Path(work)
+
+
+def output_of(
+    file: AnyPath | None, *suffixes: str, apart: Iterable[AnyPath] = (), option: str = "--out"
+) -> Output | None:
+    """Name the file of an option, if there is one, once it is sure that it can be written."""
+    if file is None:
+        return None
+    output = Output.named(option, file)
+    output.check_file(*suffixes)
+    output.check_apart(apart)
+    return output

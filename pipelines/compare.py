@@ -17,7 +17,17 @@ import polars as pl
 
 from agreement import TIE_RTOL, compare_systems, holm
 from agreement.intervals import CONFIDENCE
-from pipelines.reports.comparison import RUNS, SYSTEMS, MetricComparison, ScoreComparison
+from cluster.output import output_of
+from pipelines.reports.comparison import (
+    RUNS,
+    SYSTEMS,
+    MetricComparison,
+    ScoreComparison,
+    comparison_sheet,
+    render_comparison,
+)
+from pipelines.reports.tables import SUFFIXES
+from pipelines.runs.forks import with_threads
 from pipelines.settings.compare import CompareSettings
 from pipelines.summary import meanings
 from pipelines.tables import keyed
@@ -27,10 +37,22 @@ from pipelines.tables.study import cell_matrix
 from sms.naming import AnyPath, counted
 
 
-def compare_scores(
-    scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings
-) -> ScoreComparison:
-    """Compare two sets of scores without ratings, under every metric that both have."""
+@with_threads
+def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
+    """Compare two sets of scores without ratings, under every metric that both have.
+
+    Raises ValueError or OSError if the two cannot be compared, or `out` cannot be written.
+    """
+    output = output_of(settings.out, *SUFFIXES, ".html", apart=[scores_a, scores_b])
+    result = _compared(scores_a, scores_b, settings)
+    if output and output.suffix == ".html":
+        output.write(render_comparison(result).encode("utf-8", "replace"))
+    elif output:
+        output.write(comparison_sheet(result).content(output.suffix).encode())
+    return result
+
+
+def _compared(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
     inputs = [find_scores(scores_a), find_scores(scores_b)]
     keyed.check_columns(settings.columns, [each.files for each in inputs])
     a = _read(inputs[0], settings, settings.systems_a, "--systems-a")

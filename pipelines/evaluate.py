@@ -18,6 +18,7 @@ import numpy as np
 
 from pipelines.fetched import fetched_scorer
 from pipelines.prepare_pairs import prepare_for_negatives
+from pipelines.runs.forks import with_threads
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.pairs import chosen_device
 from pipelines.tables.keyed import names_of_paths
@@ -30,6 +31,7 @@ from reffree.scorers.naming import find_scorer, split_head
 from reffree.scorers.scorer import LearnedScorer, load_scorer
 from reffree.training_pairs.examples import Example
 from reffree.training_pairs.rows import text_key
+from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import score_texts
 
 SHIPPED = "news"
@@ -67,10 +69,15 @@ def others_of(sources: Sequence[str], candidates: Sequence[str]) -> dict[str, np
     return by_name | traits_of(sources, candidates)
 
 
-def evaluate_scorer(
-    scorers: Sequence[str], paths: Sequence[str], settings: EvaluateSettings
-) -> list[DomainResult]:
-    """Judge scorers on pairs, each path a domain of its own; the results are scorer by scorer."""
+@with_threads
+def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> list[DomainResult]:
+    """Judge scorers on pairs, each path a domain of its own; the results are scorer by scorer.
+
+    Raises ValueError if a scorer or a file is not what it should be, or no file is named.
+    """
+    if not (paths := several(pairs)):
+        raise ValueError("name a scorer's folder, then at least one file with pairs")
+    scorers = several([scorer, *settings.also])
     tell = stages(settings.on_progress)
     names = names_of_paths(paths)
     if len(set(names)) < len(names):
@@ -85,14 +92,14 @@ def evaluate_scorer(
         for folder in scorers:
             tell(f"loading {folder}")
             where = chosen_device(settings.device)
-            scorer = load_scorer(fetched_scorer(folder), device=where, cache_folder=cache)
+            loaded = load_scorer(fetched_scorer(folder), device=where, cache_folder=cache)
             with naming_damage(find_scorer(split_head(folder)[0])):
-                negatives = _negatives_of(scorer, settings.negatives or None)
+                negatives = _negatives_of(loaded, settings.negatives or None)
             for name, path in zip(names, paths, strict=True):
                 tell(f"judging by {path}")
                 groups, left_out = _read_domain(path, negatives, settings)
-                _check_unseen(scorer, groups, folder, path)
-                results.append(_judged(folder, scorer, name, groups, left_out))
+                _check_unseen(loaded, groups, folder, path)
+                results.append(_judged(folder, loaded, name, groups, left_out))
     return results
 
 

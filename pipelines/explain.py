@@ -19,15 +19,19 @@ import pyarrow.compute as pc
 
 from cluster import InputFile, list_inputs, write_whole
 from cluster.manifest import EXPLAIN_FOLDER, read_manifest
+from cluster.output import output_of
 from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
-from pipelines.reports.explain_page import ExplainedSystem, render_explanations
+from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.reports.scores_page import extremes, read_rows
+from pipelines.runs.forks import with_threads
 from pipelines.runs.score_run import ScoreRun
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.form import shared_fields
 from pipelines.tables.keyed import open_table, place
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.scores import find_scores
@@ -35,6 +39,7 @@ from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
+from sms.options import MetricOptions
 from sms.scoring import SummaryScorer
 from sms.text.sentences import sentence_end
 
@@ -111,31 +116,39 @@ class Explainer:
         return found
 
 
-def open_explainer(
-    corpora: OneOrMore = (),
-    *,
-    metric: str = "s+wms",
-    columns: Mapping[str, str] | None = None,
-    scores: AnyPath | None = None,
-    ratings: AnyPath | None = None,
-    raters: OneOrMore = (),
-    **options: Any,  # noqa: ANN401  (fields of ScoringConfig)
-) -> Explainer:
+@with_threads
+def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSystem]:
+    """Explain the scores of a document, for each of its systems; write them to a page or picture.
+
+    Raises ValueError or OSError if the settings are wrong, contradict those of the scores folder,
+    or what they name is not there.
+    """
+    output = output_of(settings.out, ".html", ".svg")
+    document = settings.document
+    systems = open_explainer(corpora, settings).explain({document: settings.system})[document]
+    if output:
+        make = picture_of if output.suffix == ".svg" else render_explanations
+        output.write(make(document, systems).encode("utf-8", "surrogateescape"))
+    return systems
+
+
+def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     """Get ready to explain scores of a corpus.
 
-    With `scores`, a folder of `assay score`, its settings are used, the scores must be the same,
-    `columns` are added to its own, and `corpora` may be left out; without, `options` are fields of
-    `ScoringConfig`. `metric` is a metric or a score column; a ROUGE variant without a part stands
-    for its F measure. `ratings`, of these `raters`, are shown with the scores.
+    With `scores`, a folder of `assay score`, its options of metrics are used, the scores must be
+    the same, `columns` are added to its own, and `corpora` may be empty. `metric` is a metric or a
+    score column; a ROUGE variant without a part stands for its F measure. `ratings`, of these
+    `raters`, are shown with the scores.
 
     Raises ValueError or OSError if the settings are wrong or contradict those of the scores folder.
     """
+    metric, scores, columns = settings.metric, settings.scores, settings.columns
     corpora, system = several(corpora), ONE_SYSTEM
     recorded: Sequence[InputFile] = ()
     if scores is None:
-        config = ScoringConfig(metrics=(metric,), **options)
-    elif options:
-        raise ValueError(f"`scores` has its own settings; leave out {', '.join(sorted(options))}")
+        config = ScoringConfig(metrics=(metric,), **shared_fields(MetricOptions, settings))
+    elif given := _changed_options(settings):
+        raise ValueError(f"`scores` has its own settings; leave out {', '.join(given)}")
     else:
         config, columns, inputs, system = _settings_of(scores, metric, columns)
         if not corpora and (gone := [path for path in inputs if is_gone(path)]):
@@ -148,7 +161,7 @@ def open_explainer(
     if not corpora:
         raise ValueError("name the corpus that has the texts, or a scores folder that names it")
     names, of_ratings = columns_apart(columns)
-    rated = _mean_ratings(ratings, several(raters), of_ratings)
+    rated = _mean_ratings(settings.ratings, settings.raters, of_ratings)
     files = list_inputs(corpora)
     scorer = SummaryScorer(fetched_config(config))
     tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
@@ -181,12 +194,20 @@ def explain_extremes(run: ScoreRun) -> None:
         ):
             if None not in key:
                 wanted.setdefault(key[0], []).append(key[1])
-        explainer = open_explainer(metric=metric, scores=run.out)
+        settings = ExplainSettings(document="", metric=metric, scores=run.out)
+        explainer = open_explainer((), settings)
         for document, explained in explainer.explain(wanted).items():
             for each in explained:
                 name = explain_file(document, each.system_id, explainer.column)
                 page = render_explanations(document, [each]).encode("utf-8", "surrogateescape")
                 write_whole(join(run.out, EXPLAIN_FOLDER, name), page)
+
+
+def _changed_options(settings: ExplainSettings) -> list[str]:
+    """Name the options of metrics that are not as they are by default."""
+    default = MetricOptions()
+    given = shared_fields(MetricOptions, settings)
+    return sorted(name for name, value in given.items() if value != getattr(default, name))
 
 
 def _settings_of(

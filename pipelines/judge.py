@@ -32,7 +32,7 @@ from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
-from pipelines.settings.form import as_far_as, as_options
+from pipelines.settings.form import as_options, shared_fields
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.tables import keyed
@@ -126,13 +126,13 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         rows.write_parquet(sink)
         write_whole(join(out, _RATED), sink.getvalue())
         config = _config(rows.columns, settings)
-        score_corpus(
-            join(out, _RATED),
-            join(out, _SCORES),
+        scoring = ScoreSettings(
+            out=join(out, _SCORES),
             **_scoring(config.metrics, settings),
             local=True,
             **{name: getattr(settings, name) for name in ("fresh", "device", "on_progress")},
         )
+        score_corpus(join(out, _RATED), scoring)
         result = correlate(join(out, _SCORES), _correlation(rows, out, settings))
         verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
         best = [each.metric for each in verdict.aspects if each.metric is not None]
@@ -157,8 +157,8 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         chosen_rows_per_s=together,
         n_rows=n_rows,
         n_machines=settings.machines,
-        scoring=(scoring := _for_all_rows(chosen, settings)),
-        command=shlex.join(["assay", "score", *paths, *as_options(scoring)]),
+        scoring=(whole := _for_all_rows(chosen, settings)),
+        command=shlex.join(["assay", "score", *paths, *as_options(whole)]),
         out=out if settings.out else None,
         notes=tuple(notes),
     )
@@ -222,7 +222,7 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
 
 
 def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
-    return as_far_as(ScoringOptions, settings) | {"metrics": tuple(metrics)}
+    return shared_fields(ScoringOptions, settings) | {"metrics": tuple(metrics)}
 
 
 def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:

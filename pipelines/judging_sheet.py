@@ -19,13 +19,19 @@ import pyarrow as pa
 from cluster.output import Output
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, UNREADABLE
-from pipelines.preferences import KEY_COLUMNS, SHEET_COLUMNS, SIDES
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from sms.naming import counted
 
 logger = logging.getLogger(__name__)
+
+KEY_COLUMNS = ("item", "document_id", "system_a", "system_b", "left")
+"""Of the file that says which text of a sheet is whose; `left` names the system on the left."""
+SHEET_COLUMNS = ("item", "judge", "left", "right", "comment")
+"""Of a sheet; every other column is a criterion."""
+SIDES = ("left", "right")
+"""What a judge may write into a sheet besides a tie."""
 
 _NO_ROWS = dict.fromkeys((*KEYS, CANDIDATE, UNREADABLE), pl.Series([], dtype=pl.String))
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from cluster.output import Output
 from pipelines.prepare_pairs import prepare_for_negatives
+from pipelines.runs.forks import with_threads
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.training_runs import stages
 from reffree.features.aspects import KINDS_OF_HEAD, heads_of
@@ -75,7 +76,8 @@ class NegativesRun:
         return sum(kind.n for kind in self.kinds.values())
 
 
-def write_negatives(paths: OneOrMore, settings: NegativesSettings) -> NegativesRun:
+@with_threads
+def negatives(paths: OneOrMore, settings: NegativesSettings) -> NegativesRun:
     """Write the examples of pairs into a new Parquet file or URL."""
     tell, paths, config = stages(settings.on_progress), several(paths), settings.config()
     output = Output.named("--out", settings.out)

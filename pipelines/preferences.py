@@ -27,22 +27,26 @@ from agreement.preferences import (
     win_share,
 )
 from cluster import InputFile
+from cluster.output import output_of
 from cluster.store import real_path
-from pipelines.reports.preferences import HeadToHead, Preferences
+from pipelines.judging_sheet import (
+    KEY_COLUMNS,
+    SHEET_COLUMNS,
+    SIDES,
+    JudgingSheet,
+    make_sheet,
+)
+from pipelines.reports.preferences import HeadToHead, Preferences, preferences_sheet
+from pipelines.reports.tables import SUFFIXES
+from pipelines.runs.forks import with_threads
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.tables.keyed import files_of, listed, read_texts, record_of
-from sms.naming import counted
+from sms.naming import OneOrMore, counted, several
 
 DEFAULT_CRITERION = "overall"
 """Where the judgements name none."""
 TIES = ("tie", "=")
 """What a judge may write for no difference."""
-KEY_COLUMNS = ("item", "document_id", "system_a", "system_b", "left")
-"""Of the file that says which text of a sheet is whose; `left` names the system on the left."""
-SHEET_COLUMNS = ("item", "judge", "left", "right", "comment")
-"""Of a sheet; every other column is a criterion."""
-SIDES = ("left", "right")
-"""What a judge may write into a sheet besides a tie."""
 
 _PAIR = ("system_a", "system_b")
 _TIED = "\0"  # who won a tie: not "", which may be a system
@@ -51,8 +55,28 @@ _COUNTS = ("wins", "losses", "ties")
 _COLUMNS = ("criterion", "document_id", "judge", *_PAIR, "winner", *_COUNTS, *SHEET_COLUMNS)
 
 
-def compare_preferences(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
-    """Compare systems by the judgements of people; ValueError if a file does not hold any."""
+@with_threads
+def preferences(judgements: OneOrMore, settings: PreferencesSettings) -> Preferences | JudgingSheet:
+    """Compare systems by the judgements of people, or make a sheet for them to fill.
+
+    Raises ValueError if a file does not hold judgements, or the request is for both.
+    """
+    judgements = several(judgements)
+    if settings.make_sheet is not None:
+        if judgements:
+            raise ValueError("`--make-sheet` makes a sheet; leave out the judgements")
+        return make_sheet(settings)
+    if not judgements:
+        raise ValueError("name at least one file of judgements, or `--make-sheet CORPUS`")
+    apart = [*judgements, *([settings.key] if settings.key else [])]
+    output = output_of(settings.out, *SUFFIXES, apart=apart)
+    result = _compared(judgements, settings)
+    if output:
+        output.write(preferences_sheet(result).content(output.suffix).encode())
+    return result
+
+
+def _compared(judgements: Sequence[str], settings: PreferencesSettings) -> Preferences:
     frame, systems, n_missing = _read(judgements, settings)
     rows = []
     for a, b in itertools.combinations(systems, 2):

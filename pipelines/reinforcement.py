@@ -25,14 +25,16 @@ import pyarrow.parquet as pq
 from cluster import list_inputs, with_content
 from cluster.fetching import fetch
 from pipelines import training_runs
-from pipelines.compare import compare_scores
+from pipelines.compare import compare
 from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.reports.comparison import ScoreComparison
+from pipelines.runs.forks import with_threads
 from pipelines.score import score_corpus
 from pipelines.settings.compare import CompareSettings
-from pipelines.settings.form import as_far_as
+from pipelines.settings.form import shared_fields
 from pipelines.settings.reinforce import HUGGING_FACE, POINTER, ReinforceSettings
+from pipelines.settings.score import ScoreSettings
 from reffree.neural.checkpoint import CHECKPOINT_FILE, replace_file
 from reffree.neural.loop import BEST_FILE
 from reffree.training_pairs.buckets import bucket_paths
@@ -85,7 +87,8 @@ class ReinforcedSummarisers:
     """Of what was learnt with a reward, and of leads, with what was learnt without one."""
 
 
-def reinforce_summariser(paths: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
+@with_threads
+def reinforce(paths: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummarisers:
     """Train summarisers by maximum likelihood and with rewards, and compare them.
 
     A summariser to `start` from must not have seen this run's test documents.
@@ -125,7 +128,7 @@ class _Run:
     def __init__(self, settings: ReinforceSettings) -> None:
         self.settings, self.tell = settings, training_runs.stages(settings.on_progress)
         check_on_disk(model=settings.model, vectors=settings.vectors, encoder=settings.encoder)
-        shared = as_far_as(StageConfig, settings)
+        shared = shared_fields(StageConfig, settings)
         self.likelihood = StageConfig(is_decaying=settings.decay, **shared)
         self.mixed = replace(
             self.likelihood,
@@ -138,7 +141,7 @@ class _Run:
                 metric=metric,
                 gamma_first=settings.gamma,
                 n_drawn=settings.drawn,
-                **as_far_as(RewardConfig, settings),
+                **shared_fields(RewardConfig, settings),
             )
             for metric in settings.reward
         ]
@@ -282,22 +285,22 @@ class _Run:
         asked = ScoringConfig(metrics=METRICS).asked
         known = {column for metric in asked for column in metric.columns}
         parts = dict.fromkeys(name for each in self.rewards for name in weights_of(each.metric))
-        run = score_corpus(
-            self.folder / SUMMARIES_FILE,
-            scores,
+        scoring = ScoreSettings(
+            out=scores,
             metrics=(*METRICS, *(name for name in parts if name not in known)),
             encoders={"encoder": self.settings.encoder},
             cpus_per_worker=self.settings.threads,
             local=True,
             on_progress=self.settings.on_progress,
         )
+        run = score_corpus(self.folder / SUMMARIES_FILE, scoring)
         if not run.is_complete:
             reason = next(iter(run.failed_shards.values()))
             raise RuntimeError(f"some summaries could not be scored: {reason}")
         baselines = [system for system in (LIKELIHOOD, CONTROL) if system in systems]
         others = [LEAD, *(system for system in systems if system not in baselines)]
         settings = CompareSettings(systems_a=others, systems_b=baselines, seed=self.settings.seed)
-        return compare_scores(scores, scores, settings)
+        return compare(scores, scores, settings)
 
     def finish(self) -> None:
         """Write the last file of a run, which says that it is finished, and tidy up."""

@@ -35,6 +35,7 @@ from cluster.history import History, read_history
 from cluster.live import LOCK_FILE, LiveRun
 from cluster.manifest import (
     OWN_NAMES,
+    PAGE_FILE,
     PROGRESS_FILE,
     SUCCESS_FILE,
     Manifest,
@@ -52,18 +53,18 @@ from cluster.progress import COMPILING, SCORING, Progress
 from cluster.reading import COPIES_FOLDER
 from cluster.schema import ONE_SYSTEM, Wanted
 from cluster.scores_files import check_parts
-from cluster.store import StorageFull, absolute, delete_file, join, local_folder
+from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
+from pipelines.runs.forks import with_threads
 from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
-from pipelines.settings.form import as_far_as
+from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
-from sms.naming import AnyPath, OneOrMore, several
-from sms.options import ScoringOptions
+from sms.naming import OneOrMore, several
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
@@ -84,7 +85,29 @@ WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
 It has a line for every shard."""
 
 
-def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:  # noqa: ANN401
+def score(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
+    """Score every row of a corpus, and write a page about it; errors as of `score_corpus`."""
+    run = score_corpus(corpora, settings)
+    if run.is_complete:
+        _write_page(run, settings.explain)
+    return run
+
+
+@with_threads
+def _write_page(run: ScoreRun, is_explained: bool) -> None:
+    """Write the page about a run, and explanations of its extremes."""
+    from pipelines.reports.scores_page import render_run
+    from pipelines.summary import higher_is
+
+    if is_explained:
+        from pipelines.explain import explain_extremes  # brings encoders
+
+        explain_extremes(run)
+    page = render_run(run, {name: higher_is(name) for name in run.main_columns})
+    write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
+
+
+def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     """Score every row of a corpus.
 
     A run that was interrupted, or had shards that failed, goes on where it stopped when it is
@@ -98,16 +121,16 @@ def score_corpus(corpora: OneOrMore, out: AnyPath, **settings: Any) -> ScoreRun:
     RunInterrupted
         If it is interrupted from the keyboard once scoring has begun.
     FolderInUse
-        If another driver works in `out`.
+        If another driver works in the folder.
     LockLost
-        If another driver has taken `out` over meanwhile.
+        If another driver has taken the folder over meanwhile.
     StorageFull
         If there is no room left for the scores.
     RuntimeError
         If no worker can be kept alive, or an input changed while it was being scored.
     """
     started = time.monotonic()
-    run = _Run(several(corpora), ScoreSettings(out=out, **settings))
+    run = _Run(several(corpora), settings)
     with run.started_workers():  # they load while the inputs are read here
         run.tell(Progress(stage="reading the inputs"))
         inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
@@ -128,7 +151,7 @@ class _Run:
         for text in (*corpora, out, *settings.metrics, *settings.specs.values(), *paths):
             check_no_secrets(text)
         self.corpora, self.settings = corpora, settings
-        self.config = ScoringConfig(**as_far_as(ScoringOptions, settings))
+        self.config = ScoringConfig(**shared_fields(ScoringConfig, settings))
         self.machines = Machines.of(settings, is_neural=self.is_neural)
         if self.config.precision == "auto" and self.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)

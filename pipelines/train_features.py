@@ -20,7 +20,7 @@ from pipelines.fetched import check_on_disk
 from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.settings.pairs import chosen_device
 from pipelines.settings.train import TrainSettings
-from pipelines.train import Preferred, TrainedScorer, train_fingerprint
+from pipelines.train_model import Preferred, TrainedScorer, train_fingerprint
 from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import is_table, read_examples
 from reffree.features.aspects import KINDS_OF_HEAD, comparisons_of

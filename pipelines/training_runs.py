@@ -25,7 +25,7 @@ from cluster.output import Output
 from cluster.progress import Progress
 from cluster.ray_options import cluster_address
 from cluster.ray_process import call_apart
-from pipelines.settings.form import as_far_as
+from pipelines.settings.form import shared_fields
 from pipelines.settings.pairs import MachineSettings
 from reffree.scorers.naming import SCORER_FILE
 from sms.naming import AnyPath
@@ -108,7 +108,7 @@ def train_on_ray(work: Callable[..., object], folder: Path, settings: MachineSet
     """
     address = cluster_address(settings.address)
     # Settings of a verb may hold functions, which cannot be sent to another process.
-    machines = MachineSettings(**as_far_as(MachineSettings, settings))
+    machines = MachineSettings(**shared_fields(MachineSettings, settings))
     work = partial(_work_in, os.getcwd(), work)
     try:
         call_apart(_drive, work, folder, machines, address, tell={}, address=address)

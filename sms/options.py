@@ -97,19 +97,16 @@ def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoringOptions(Settings):
-    """What is computed for every row."""
+class MetricOptions(Settings):
+    """How metrics are computed, whichever they are."""
 
-    metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
-    """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
-    metrics` lists them."""
     encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
     models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
     `path` and more."""
-    preset: Literal["default", "clark2019"] = "default"
+    preset: Annotated[Literal["default", "clark2019"], "rare"] = "default"
     """Treat texts by Assay's rules (default), or as the released sentence mover code does
     (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
@@ -131,3 +128,12 @@ class ScoringOptions(Settings):
     def specs(self) -> dict[str, str]:
         """Alias and specification of every encoder, as in `registry.parse_spec`."""
         return encoders_of(self.encoders)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions(MetricOptions):
+    """What is computed for every row."""
+
+    metrics: Sequence[str] = ("sms", "wms", "s+wms", "cosine", "rougeL")
+    """Compute these metrics, each written METRIC[@ENCODER][:AGAINST], separated by commas; `assay
+    metrics` lists them."""

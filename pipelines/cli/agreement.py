@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from pipelines import verbs
 from pipelines.cli.common import show, terminal
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.compare import CompareSettings
@@ -43,10 +42,11 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
     """
     if settings.out is None:
         raise click.UsageError("`--out DIR` is missing: name a folder for the report")
+    from pipelines.correlation.run import correlate as run
     from pipelines.correlation.summary import summary_text
 
     with shown_progress(settings) as settings:
-        result = verbs.correlate(scores, settings)
+        result = run(scores, settings)
     show(summary_text(result, str(settings.out).rstrip("/"), **terminal()))
 
 
@@ -59,9 +59,10 @@ def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
     system of B. Only documents that both sides have count. A metric whose signatures differ is
     refused.
     """
-    result = verbs.compare(scores_a, scores_b, settings)
+    from pipelines.compare import compare as run
     from pipelines.reports.comparison import comparison_sheet
 
+    result = run(scores_a, scores_b, settings)
     show(comparison_sheet(result).text(**terminal()))
 
 
@@ -76,7 +77,9 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
-    for system in verbs.explain(corpora, settings):
+    from pipelines.explain import explain as run
+
+    for system in run(corpora, settings):
         explanation = system.explanation
         shown = (
             f"no score: {explanation.status}" if explanation.score is None else explanation.score
@@ -95,10 +98,11 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
     and the `wins`, `losses` and `ties` of `system_a`. Or it is a sheet made by `--make-sheet`,
     filled with left, right or =, and read with its `--key`.
     """
-    made = verbs.preferences(judgements, settings)
     from pipelines.judging_sheet import JudgingSheet
+    from pipelines.preferences import preferences as run
     from pipelines.reports.preferences import preferences_sheet
 
+    made = run(judgements, settings)
     if not isinstance(made, JudgingSheet):
         show(preferences_sheet(made).text(**terminal()))
         return

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pipelines import verbs
 from pipelines.cli.common import DONE, INTERRUPTED, NOT_ACCEPTED, fail, show, terminal
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.score import ScoreSettings, StatusSettings
@@ -29,11 +28,12 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     metric needs them. To continue an interrupted run, give the same command again.
     """
     from pipelines.runs.score_run import RunInterrupted
+    from pipelines.score import score as run
     from pipelines.summary import summary_text
 
     try:
         with shown_progress(settings) as settings:
-            result = verbs.score(corpora, settings)
+            result = run(corpora, settings)
     except RunInterrupted as interrupt:
         return fail(
             f"interrupted; {interrupt.n_committed} of {interrupt.n_shards} shards are committed; "

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipelines import verbs
 from pipelines.cli.common import DONE, INTERRUPTED, fail, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.evaluate import EvaluateSettings
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
     from pipelines.negatives import NegativesRun
     from pipelines.reinforcement import ReinforcedSummarisers
-    from pipelines.train import Preferred, TrainedScorer
+    from pipelines.train_model import Preferred, TrainedScorer
     from pipelines.train_on_ratings import RatedFit, RatedTraining
     from reffree.neural.checkpoint import TrainNews
     from reffree.scorers.evaluation import KindFigures
@@ -39,13 +38,14 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     `split`; or one candidate with a `label`, as `assay negatives` writes it. To continue the
     interrupted training of a model, give the same command again.
     """
+    from pipelines.train import train as run
+    from pipelines.train_model import TrainedScorer
+
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
-            trained = verbs.train(pairs, settings)
+            trained = run(pairs, settings)
     except KeyboardInterrupt:
         return fail(_INTERRUPTED, INTERRUPTED)
-    from pipelines.train import TrainedScorer
-
     lines = _trained(trained) if isinstance(trained, TrainedScorer) else _fitted(trained)
     show("\n".join(lines))
     return DONE
@@ -59,9 +59,12 @@ def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) ->
     With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
     for each file comes first.
     """
-    output = verbs.output_of(settings.json, apart=pairs, option="--json")
+    from cluster.output import output_of
+    from pipelines.evaluate import evaluate as run
+
+    output = output_of(settings.json, apart=pairs, option="--json")
     with shown_progress(settings) as settings:
-        results = verbs.evaluate(scorer, pairs, settings)
+        results = run(scorer, pairs, settings)
     show("\n".join(_report(results)))
     if output:
         output.write(f"{json.dumps([*map(asdict, results)], indent=1)}\n".encode())
@@ -77,9 +80,11 @@ def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> None:
     and optionally `split`. Documents without a split are split 80/10/10; documents that share a
     text stay in the same part.
     """
+    from pipelines.negatives import negatives as run
+
     with shown_progress(settings) as settings:
-        run = verbs.negatives(pairs, settings)
-    show("\n".join(_negatives(run)))
+        made = run(pairs, settings)
+    show("\n".join(_negatives(made)))
 
 
 @command(ReinforceSettings, "PAIRS...")
@@ -91,9 +96,11 @@ def reinforce(pairs: tuple[str, ...], settings: ReinforceSettings) -> int:
     summariser is trained by maximum likelihood first, then by likelihood and reward (Clark et al.
     2019, section 5). To continue an interrupted run, give the same command again.
     """
+    from pipelines.reinforcement import reinforce as run
+
     try:
         with shown_progress(settings, on_news=_show_news) as settings:
-            summarisers = verbs.reinforce(pairs, settings)
+            summarisers = run(pairs, settings)
     except KeyboardInterrupt:
         return fail(_INTERRUPTED, INTERRUPTED)
     show("\n".join(_reinforced(summarisers)))

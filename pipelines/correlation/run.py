@@ -28,6 +28,7 @@ from pipelines.correlation.estimates import (
     system_rows,
 )
 from pipelines.reports.verdict import verdict_of
+from pipelines.runs.forks import with_threads
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
 from pipelines.tables.keyed import check_columns, files_of
@@ -51,6 +52,7 @@ _OURS = ("correlations.*", "tables/*", "tables/long/*", "report.*", "plots/*")
 _OUR_NAMES = frozenset({"tables", "plots"})
 
 
+@with_threads
 def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult:
     """Correlate scores with human ratings; without `out` nothing is written.
 

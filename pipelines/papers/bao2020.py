@@ -114,14 +114,14 @@ def _accuracies(bench: Bench, table: Table, *, cells: Mapping[Cell, Need]) -> Re
         pairs = bench.pairs(PAIRS["cnn-dailymail"], _SIZES.get(column, 30_000))
         if folder is None or pairs is None:
             continue
-        from pipelines.evaluate import evaluate_scorer
+        from pipelines.evaluate import evaluate
 
         settings = EvaluateSettings(
             negatives=CROSS_PAIR,
             device=bench.settings.device,
             on_progress=bench.settings.on_progress,
         )
-        (result,) = evaluate_scorer([str(folder)], [str(pairs)], settings)
+        (result,) = evaluate(folder, pairs, settings)
         accuracy = result.kinds[CROSS_PAIR].accuracy
         ours[row, column] = Ours(None if accuracy is None else 100 * accuracy)
     home = ours.get((("Accuracy (%)",), "CNN/DailyMail"))

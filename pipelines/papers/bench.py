@@ -23,6 +23,7 @@ from pipelines.papers.printed import PrintedTable, printed_table, toml
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import Cell, Ours, Row, Scored, Shown
 from pipelines.settings.reproduce import ReproduceSettings
+from pipelines.settings.score import ScoreSettings
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import find_scores, read_scores
@@ -316,15 +317,14 @@ class Bench:
         encoders: Mapping[str, str],
         options: Mapping[str, Any],
     ) -> ScoreRun:
-        from pipelines.score import score_corpus
+        from pipelines.score import score_corpus  # takes a moment
 
         asked = json.dumps([metrics, encoders, options], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         n_tokens = options["source_tokens"]
         cut = f"first{n_tokens}-" if n_tokens else ""
-        run = score_corpus(
-            [corpus],
-            self.work / "scores" / f"{name}-{cut}{digest}",
+        settings = ScoreSettings(
+            out=self.work / "scores" / f"{name}-{cut}{digest}",
             metrics=metrics,
             encoders=dict(encoders) or "minilm",
             device=self.settings.device,
@@ -332,6 +332,7 @@ class Bench:
             on_progress=self.settings.on_progress,
             **options,
         )
+        run = score_corpus(corpus, settings)
         if not run.is_complete:
             raise RuntimeError(f"not all of {name} could be scored: {run.failed_shards}")
         return run

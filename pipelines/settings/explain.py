@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from sms.naming import AnyPath
-from sms.options import models_of
-from sms.settings import Settings
+from sms.options import MetricOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainSettings(Settings):
+class ExplainSettings(MetricOptions):
     """Which scores are explained, and how they were computed."""
 
     document: Annotated[str, "ID"]
@@ -22,24 +21,10 @@ class ExplainSettings(Settings):
     metric: Annotated[str, "NAME"] = "s+wms"
     """Explain this metric, METRIC[@ENCODER][:AGAINST], or a column of the scores; `assay metrics`
     lists the metrics."""
-    encoder: Annotated[str | None, "SPEC"] = None
-    """Use this encoder; `assay encoders` lists them. Default: minilm."""
-    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
-    """Tables [models.ALIAS], as in `assay score`."""
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas. Names that only the ratings have come after
     `ratings.`, for example ratings.document_id=item."""
-    preset: Annotated[Literal["default", "clark2019"] | None, "rare"] = None
-    """Rules for texts, as in `assay score`. Default: default."""
-    multi_reference: Annotated[Literal["best", "mean", "first"] | None, "rare"] = None
-    """How several references are combined, as in `assay score`. Default: best."""
-    language: Annotated[str | None, "rare"] = None
-    """Language of the texts, as in `assay score`. Default: en."""
-    sentences: Annotated[Literal["split", "given"] | None, "rare"] = None
-    """Whether sentences are split or given, as in `assay score`. Default: split."""
-    source_tokens: Annotated[int | None, "rare"] = None
-    """Read only the first N tokens of a source."""
     scores: Annotated[AnyPath | None, "DIR"] = None
     """Take settings and corpus from this folder of `assay score`, and check that the scores are
     the same."""

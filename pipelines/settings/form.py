@@ -44,8 +44,8 @@ WORDS = ("rare", "python")
 """What may be said of a field besides its METAVAR and its option."""
 
 
-def as_far_as(config: type, settings: Settings) -> dict[str, Any]:
-    """Return the settings that are fields of a configuration, too, under its names."""
+def shared_fields(config: type, settings: Settings) -> dict[str, Any]:
+    """Return the values of settings that a configuration has a field for, by name."""
     names = {field.name for field in dataclasses.fields(config)}
     return {name: value for name, value in vars(settings).items() if name in names}
 

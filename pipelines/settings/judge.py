@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from sms.naming import AnyPath
-from sms.options import Encoders, encoders_of, models_of
-from sms.settings import Settings
+from sms.options import ScoringOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeSettings(Settings):
+class JudgeSettings(ScoringOptions):
     """Which metrics are judged by which ratings."""
 
     ratings: Annotated[AnyPath, "FILE"]
@@ -25,11 +24,6 @@ class JudgeSettings(Settings):
     """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics` lists
     them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
     baselines (such as `length`), against the reference and the source where the rows have them."""
-    encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
-    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
-    the default."""
-    models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
-    """Tables [models.ALIAS], as in `assay score`."""
     raters: Sequence[str] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
     their names show several pools, such as expert-1 and turker-1."""
@@ -47,12 +41,6 @@ class JudgeSettings(Settings):
     """Seed of all random numbers."""
     machines: Annotated[int, "rare"] = 10
     """Also estimate the time of the whole corpus on N machines like this one."""
-    multi_reference: Annotated[Literal["best", "mean", "first"], "rare"] = "best"
-    """With several references, take the best score, the mean, or the score against the first."""
-    language: Annotated[str, "rare"] = "en"
-    """Language of the texts, as in `assay score`."""
-    stemmer: Annotated[bool, "rare"] = False
-    """Take the endings of words off before ROUGE counts them, as in `assay score`."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Run neural encoders on this device, as in `assay score`."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

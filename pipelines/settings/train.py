@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pipelines.settings.form import as_far_as
+from pipelines.settings.form import shared_fields
 from pipelines.settings.negatives import negatives_config
 from pipelines.settings.pairs import MachineSettings, PairSettings
 from sms.naming import AnyPath
@@ -131,7 +131,7 @@ class TrainSettings(PairSettings, MachineSettings):
             is_calibrated=self.preset is None if self.calibration is None else self.calibration,
             **published,
         )
-        given = as_far_as(TrainConfig, self)
+        given = shared_fields(TrainConfig, self)
         defaults = {
             "loss": default_loss(negatives.kinds),
             "learning_rate": 5e-5 if scorer == "bert" else 1e-3,

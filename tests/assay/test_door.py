@@ -109,10 +109,8 @@ def test_names_are_those_that_are_offered_with_the_defaults_of_the_options():
 def test_options_are_few_and_follow_one_rule():
     commands = app.commands.values()
     options = [p for c in commands for p in c.params if isinstance(p, click.Option)]
-    shoption = [
-        option for option in options if not option.hidden and "--help-all" not in option.opts
-    ]
-    assert len(shoption) <= 120
+    shown = [one for one in options if not one.hidden and "--help-all" not in one.opts]
+    assert len(shown) <= 120
     assert not [option for option in options if "--resume" in option.opts]
     rules = {}
     for setting in (setting for c in commands for setting in getattr(c, "settings", ())):

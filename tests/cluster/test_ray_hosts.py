@@ -54,10 +54,11 @@ QUICK_HEALTH_CHECKS = {
 DRIVER = """
 import json, sys
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 
 options = json.loads(sys.argv[1])
 try:
-    run = score_corpus(options.pop("corpus"), options.pop("out"), **options)
+    run = score_corpus(options.pop("corpus"), ScoreSettings(**options))
 except (ValueError, OSError, RuntimeError) as error:
     sys.exit(f"{type(error).__name__}: {error}")
 sys.exit(0 if run.is_complete else f"failed shards: {dict(run.failed_shards)}")

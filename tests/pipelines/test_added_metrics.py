@@ -15,6 +15,7 @@ from cluster.corpus import with_copies
 from cluster.manifest import read_manifest
 from pipelines.cli.app import run as run_command
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from pipelines.tables.scores import find_scores
 from sms.scoring import SummaryScorer
 from tests.pipelines.test_score_corpus import files_of, table_of, write_rows
@@ -51,7 +52,7 @@ def encoders(tmp_path):
 def score(corpus, encoders):
     def score(out, metrics, **more):
         more = {"encoders": encoders, "local": True, "workers": 1, "rows_per_shard": 3, **more}
-        return score_corpus(corpus, out, metrics=metrics, **more)
+        return score_corpus(corpus, ScoreSettings(out=out, metrics=metrics, **more))
 
     return score
 
@@ -185,7 +186,9 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
     rows = [{"candidate": "text", "year": 2000 + i, "x": "a", "keep:x": "é" * i} for i in range(3)]
     out = tmp_path / "out"
     settings = {"metrics": ["length"], "local": True, "rows_per_shard": 2, "keep": keep}
-    run = score_corpus(write_rows(tmp_path / f"corpus.{format}", rows), out, **settings)
+    run = score_corpus(
+        write_rows(tmp_path / f"corpus.{format}", rows), ScoreSettings(out=out, **settings)
+    )
     names = [*rows[0]] if keep == ["all"] else keep
     kept = table_of(out).select(names)
     assert table_of(out).column_names[-len(names) :] == names
@@ -209,7 +212,7 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
 def test_column_that_cannot_be_kept_rejected(tmp_path, rows, keep, message):
     path, out = write_rows(tmp_path / "corpus.jsonl", rows), tmp_path / "out"
     with pytest.raises(ValueError, match=message):
-        score_corpus(path, out, metrics=["length"], keep=keep)
+        score_corpus(path, ScoreSettings(out=out, metrics=["length"], keep=keep))
     assert not out.exists()
 
 
@@ -217,10 +220,7 @@ def test_kept_column_called_like_one_of_ours_has_another_name_in_the_scores(tmp_
     rows = [{"candidate": "a b", "status": "done", "length": "long", "year": "2000"}]
     run = score_corpus(
         write_rows(tmp_path / "corpus.parquet", rows),
-        tmp_path / "out",
-        metrics=["length"],
-        keep=["all"],
-        local=True,
+        ScoreSettings(out=tmp_path / "out", metrics=["length"], keep=["all"], local=True),
     )
     (row,) = run.to_arrow().to_pylist()
     assert (row["status"], row["length"]) == (None, 2.0)
@@ -258,7 +258,10 @@ def test_kept_column_of_any_type_can_be_read_from_the_scores(tmp_path):
     texts = {"candidate": ["a", "b c", "d"], "document_id": ["1", "2", "3"]}
     pq.write_table(pa.table(texts | ODD_TYPES), tmp_path / "corpus.parquet")
     out, keep = tmp_path / "out", [*ODD_TYPES]
-    run = score_corpus(tmp_path / "corpus.parquet", out, metrics=["length"], keep=keep, local=True)
+    run = score_corpus(
+        tmp_path / "corpus.parquet",
+        ScoreSettings(out=out, metrics=["length"], keep=keep, local=True),
+    )
     given = pq.read_table(tmp_path / "corpus.parquet")
     found = run.to_arrow()
     for name in {*ODD_TYPES} - {"many_digits", "no_zone"}:
@@ -279,6 +282,6 @@ def test_kept_column_of_two_types_rejected(tmp_path, other, year):
     write_rows(tmp_path / f"b.{other}", [{"candidate": "a", "year": year, "topic": "south"}])
     out, options = tmp_path.with_suffix(".out"), {"metrics": ["length"], "local": True}
     with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
-        score_corpus(tmp_path, out, keep=["year"], **options)
-    score_corpus(tmp_path, out, keep=["topic"], **options)
+        score_corpus(tmp_path, ScoreSettings(out=out, keep=["year"], **options))
+    score_corpus(tmp_path, ScoreSettings(out=out, keep=["topic"], **options))
     assert table_of(out)["topic"].to_pylist() == ["north", "south"]

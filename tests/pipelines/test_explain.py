@@ -13,6 +13,8 @@ from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.score import ScoreSettings
 from sms.explaining import explain
 from tests.commands import page_of
 
@@ -64,7 +66,9 @@ def opened(write, encoders):
     """An explainer of rows."""
 
     def call(rows, metric="wms", **options):
-        return open_explainer([write(rows)], metric=metric, encoders=encoders, **options)
+        return open_explainer(
+            [write(rows)], ExplainSettings(document="", metric=metric, encoders=encoders, **options)
+        )
 
     return call
 
@@ -76,7 +80,7 @@ def score(encoders, tmp_path):
     def call(corpus, metrics=METRICS, **options):
         out = tmp_path / "scores"
         options = {"encoders": encoders, "local": True, "workers": 1, **options}
-        score_corpus(corpus, out, metrics=metrics, **options)
+        score_corpus(corpus, ScoreSettings(out=out, metrics=metrics, **options))
         return out
 
     return call
@@ -114,7 +118,9 @@ def test_rows_with_one_key_and_different_texts_rejected(opened):
 def test_row_that_cannot_be_read_rejected(tmp_path, encoders):
     path = tmp_path / "broken.jsonl"
     path.write_bytes(json.dumps(rows_of()[0]).encode().replace(b"Cat dog", b"Cat \xff dog") + b"\n")
-    explainer = open_explainer([path], metric="wms", encoders=encoders)
+    explainer = open_explainer(
+        [path], ExplainSettings(document="", metric="wms", encoders=encoders)
+    )
     with pytest.raises(ValueError, match="system 'a' cannot be read: `candidate` is not valid UTF"):
         explainer.explain({"7": []})
 
@@ -128,7 +134,9 @@ def test_scores_equal_the_scores_file(score, write, metric):
     rows = [{theirs.get(name, name): cell for name, cell in row.items()} for row in rows_of()]
     scores = score(write(rows), columns=theirs)
     column = "rouge1_f" if metric == "rouge1" else metric
-    found = open_explainer(metric=metric, scores=scores).explain({"7": [], "008": []})
+    found = open_explainer((), ExplainSettings(document="", metric=metric, scores=scores)).explain(
+        {"7": [], "008": []}
+    )
     rows = {
         (row["document_id"], row["system_id"]): row[column]
         for row in pq.read_table(scores / "scores").to_pylist()
@@ -145,11 +153,16 @@ def test_other_texts_than_those_that_were_scored_rejected(score, write):
     rows = rows_of()[:2]
     rows[0]["candidate"] = ""
     scores = score(write(rows), metrics=["wms"])
-    found = open_explainer(metric="wms", scores=scores).explain({"7": []})["7"]
+    found = open_explainer((), ExplainSettings(document="", metric="wms", scores=scores)).explain(
+        {"7": []}
+    )["7"]
     assert [system.recorded for system in found] == [None, found[1].explanation.score]
     for system, said in (("a", r"\d\.\d+ here and undefined"), ("b", r"\d\.\d+ here and \d")):
         changed = [{**row, "candidate": "Cat river."} for row in rows]
-        explainer = open_explainer([write(changed, "other.parquet")], metric="wms", scores=scores)
+        explainer = open_explainer(
+            [write(changed, "other.parquet")],
+            ExplainSettings(document="", metric="wms", scores=scores),
+        )
         with pytest.raises(ValueError, match=rf"document '7', system '{system}' is {said}"):
             explainer.explain({"7": [system]})
 
@@ -172,13 +185,13 @@ def test_ratings_are_means_over_raters_beside_the_columns_of_the_run(score, writ
     assert {each.system_id: each.ratings for each in found} == {"a": {"focus": 3.5}, "b": {}}
     assert '<data value="3.5">3.50</data>' in page.read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"choose with `--raters 'expert\*'`, or with `raters` in"):
-        open_explainer(metric="wms", scores=out, **more)
+        open_explainer((), ExplainSettings(document="", metric="wms", scores=out, **more))
 
 
 def test_texts_are_read_as_the_settings_say(write, encoders):
     corpus = write([{**rows_of()[0], "references": ["River.", "Cat dog. River."]}])
     ((best,), (first,)) = (
-        assay.explain(corpus, document="7", metric="wms", encoder=encoders["small"], **settings)
+        assay.explain(corpus, document="7", metric="wms", encoders=encoders["small"], **settings)
         for settings in ({}, {"multi_reference": "first", "preset": "clark2019"})
     )
     assert best.explanation.score == 1.0 > first.explanation.score
@@ -188,14 +201,14 @@ def test_texts_are_read_as_the_settings_say(write, encoders):
 def test_wrong_settings_rejected(score, write):
     corpus = write(rows_of())
     scores = score(corpus, metrics=["wms"])
-    for settings, message in (
-        ({"scores": scores, "metric": "rougeL"}, "`metric` must be one of wms, got 'rougeL'"),
-        ({"scores": scores, "encoders": {}}, "leave out encoders"),
-        ({"metric": "length"}, "name the corpus"),
-        ({"corpora": corpus, "raters": "a"}, "name `--ratings`, too"),
+    for corpora, settings, message in (
+        ([], {"scores": scores, "metric": "rougeL"}, "`metric` must be one of wms, got 'rougeL'"),
+        ([], {"scores": scores, "encoders": {}}, "leave out encoders"),
+        ([], {"metric": "length"}, "name the corpus"),
+        ([corpus], {"raters": "a"}, "name `--ratings`, too"),
     ):
         with pytest.raises(ValueError, match=message):
-            open_explainer(**settings)
+            open_explainer(corpora, ExplainSettings(document="", **settings))
 
 
 # Pages
@@ -278,7 +291,7 @@ def test_command_writes_page_and_picture(write, encoders, tmp_path, capsys):
     page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
     for kind, out in (("Page", page), ("Picture", picture)):
         words = ["explain", str(corpus), "--document", "7", "--metric", "wms@small"]
-        assert run([*words, "--encoder", encoders["small"], "--out", str(out)]) == 0
+        assert run([*words, "--encoder", f"small={encoders['small']}", "--out", str(out)]) == 0
         *lines, undefined, last = capsys.readouterr().out.splitlines()
         assert [line.split("\t")[:2] for line in lines] == [[name, "wms@small"] for name in "abc"]
         assert undefined == "d\twms@small\tno score: candidate:empty"

@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
+from pipelines.settings.explain import ExplainSettings
 from tests.commands import page_of
 from tests.pipelines.test_explain import VECTORS
 
@@ -54,7 +55,10 @@ def render(tmp_path_factory):
         ]
         corpus = folder / f"{name}.parquet"
         pq.write_table(pa.Table.from_pylist(rows), corpus)
-        explainer = open_explainer([corpus], metric=metric, encoders={"small": f"glove:{vectors}"})
+        explainer = open_explainer(
+            [corpus],
+            ExplainSettings(document="", metric=metric, encoders={"small": f"glove:{vectors}"}),
+        )
         path = folder / f"{name}.html"
         path.write_text(page_of(explainer, "d"), encoding="utf-8")
         return path.as_uri()

@@ -14,6 +14,7 @@ import pytest
 
 from cluster import Job, list_inputs, plan_shards, run_local
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from reffree.neural import readers
 from reffree.neural.building import build
 from reffree.neural.models import ModelConfig
@@ -56,7 +57,7 @@ def corpus(tmp_path):
 
 
 def score(corpus, out, *metrics):
-    score_corpus(corpus, out, metrics=metrics, local=True, workers=1)
+    score_corpus(corpus, ScoreSettings(out=out, metrics=metrics, local=True, workers=1))
     return pl.read_parquet(f"{out}/scores/*.parquet")
 
 

@@ -9,6 +9,8 @@ import pytest
 from pipelines.cli.app import run
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.score import ScoreSettings
 from reffree.likelihood import model as likelihood
 from reffree.likelihood.model import LanguageModel
 from reffree.likelihood.settings import LikelihoodSettings
@@ -199,8 +201,13 @@ def test_wrong_names_and_tables_rejected(name, models, said):
 
 def test_score_is_explained_by_its_tokens(folder, tmp_path):
     corpus, name = write_corpus(tmp_path / "c.parquet"), "likelihood@lm"
-    score_corpus(corpus, tmp_path / "out", metrics=[name], models={"lm": str(folder)}, local=True)
-    explainer = open_explainer(metric=name, scores=tmp_path / "out")
+    score_corpus(
+        corpus,
+        ScoreSettings(out=tmp_path / "out", metrics=[name], models={"lm": str(folder)}, local=True),
+    )
+    explainer = open_explainer(
+        (), ExplainSettings(document="", metric=name, scores=tmp_path / "out")
+    )
     (explained,) = explainer.explain({"d0": ["a"]})["d0"]
     tokens = explained.explanation.tokens
     read = "".join(token.text for token in tokens)

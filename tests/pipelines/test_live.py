@@ -16,6 +16,7 @@ from cluster import live
 from cluster.live import FolderInUse, LiveRun, LockLost
 from cluster.seals import sealed_json
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 
 OTHER_DRIVER = """
 import sys, time
@@ -129,7 +130,7 @@ def test_run_that_was_taken_over_stops_and_leaves_run_json(out, tmp_path, monkey
 
     options = {"metrics": ["length"], "local": True, "rows_per_shard": 1}
     with pytest.raises(LockLost):
-        score_corpus(tmp_path / "a.jsonl", out, on_progress=freeze, **options)
+        score_corpus(tmp_path / "a.jsonl", ScoreSettings(out=out, on_progress=freeze, **options))
     assert written == [Path(out, "run.json").read_bytes()]
 
 

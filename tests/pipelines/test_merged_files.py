@@ -13,6 +13,7 @@ from cluster.manifest import read_manifest
 from cluster.scores_files import committed_parts, read_shard
 from pipelines.runs import score_run
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from pipelines.status import run_status
 from pipelines.tables.scores import find_scores
 
@@ -41,7 +42,7 @@ def corpus(tmp_path):
 def score(corpus):
     def score(out, metrics=("length", "rougeL_f")):
         options = {"local": True, "workers": 1, "rows_per_shard": 4}
-        return score_corpus(corpus, out, metrics=list(metrics), **options)
+        return score_corpus(corpus, ScoreSettings(out=out, metrics=list(metrics), **options))
 
     return score
 

@@ -9,6 +9,8 @@ import cluster.worker
 from cluster.manifest import read_manifest
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.score import ScoreSettings
 from sms.encoders import SCORE_TOLERANCE, packed_model
 from tests.pipelines.test_score_corpus import rows_of, write_rows
 
@@ -42,7 +44,9 @@ def corpus(tmp_path_factory):
 
 def score(corpus, out):
     options = {"precision": "bf16", "device": "cpu", "local": True, "workers": 1}
-    return score_corpus(corpus, out, metrics=METRICS, rows_per_shard=3, **options)
+    return score_corpus(
+        corpus, ScoreSettings(out=out, metrics=METRICS, rows_per_shard=3, **options)
+    )
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def test_resuming_on_another_processor_is_not_refused(corpus, finished, monkeypa
 
 @pytest.mark.parametrize("metric", ["wms", "cosine"])
 def test_scores_agree_with_the_folder_they_are_explained_for(finished, metric):
-    explainer = open_explainer(metric=metric, scores=finished)
+    explainer = open_explainer((), ExplainSettings(document="", metric=metric, scores=finished))
     for system in explainer.explain({"d5": []})["d5"]:
         assert system.explanation.score != system.recorded
         assert system.explanation.score == pytest.approx(system.recorded, rel=TOLERANCE)

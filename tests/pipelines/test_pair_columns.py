@@ -10,6 +10,8 @@ import pytest
 
 from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.score import ScoreSettings
 from reffree.judges.model import JudgeModel
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.commands import page_of
@@ -44,7 +46,9 @@ def scored(rows, metrics, models, **options):
 def test_scores_are_those_of_the_model(nli, tmp_path):
     settings = {"preset": "summac-zs", "max_tokens": 24}
     corpus, out, models = write_corpus(tmp_path), tmp_path / "out", models_of(nli, nli=settings)
-    score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
+    score_corpus(
+        corpus, ScoreSettings(out=out, metrics=["pair@nli", "length"], models=models, local=True)
+    )
     table = pl.read_parquet(out / "scores" / "*.parquet")
     judge = JudgeModel(str(nli), settings)
     expected = judge.score([NEWS] * 3, SUMMARIES)
@@ -59,7 +63,9 @@ def test_scores_are_those_of_the_model(nli, tmp_path):
     run = json.loads((out / "run.json").read_text())
     assert run["signatures"]["pair@nli"].startswith(f"pair@nli|{judge.signature}|source:mean|")
     assert run["configuration"]["models"] == models
-    assert score_corpus(corpus, out, metrics=["pair@nli", "length"], models=models, local=True)
+    assert score_corpus(
+        corpus, ScoreSettings(out=out, metrics=["pair@nli", "length"], models=models, local=True)
+    )
 
 
 def test_aspects_read_what_they_are_about(unieval):
@@ -105,7 +111,9 @@ def test_given_sentences_are_the_pieces(nli):
 
 def test_an_explanation_names_the_deciding_pieces(nli, tmp_path):
     models = models_of(nli, nli={"preset": "summac-zs"})
-    explainer = open_explainer(write_corpus(tmp_path), metric="pair@nli", models=models)
+    explainer = open_explainer(
+        write_corpus(tmp_path), ExplainSettings(document="", metric="pair@nli", models=models)
+    )
     ((system,),) = explainer.explain({"d": ["a"]}).values()
     (expected,) = JudgeModel(str(nli), {"preset": "summac-zs"}).evidence([NEWS], SUMMARIES[:1])
     assert system.explanation.evidence == expected

@@ -22,6 +22,8 @@ from pipelines.explain import open_explainer
 from pipelines.runs import machines
 from pipelines.runs.score_run import RunInterrupted, count_duplicate_keys
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.score import ScoreSettings
 from pipelines.summary import summary_text
 from sms.scoring import SummaryScorer, score_texts
 from tests.commands import page_of
@@ -77,7 +79,7 @@ def out(tmp_path):
 
 def score(corpora, out, **options):
     options = {"metrics": METRICS, "local": True, "workers": 1, "rows_per_shard": 2, **options}
-    return score_corpus(corpora, out, **options)
+    return score_corpus(corpora, ScoreSettings(out=out, **options))
 
 
 def write_rows(path, rows, row_group_size=2):
@@ -548,7 +550,9 @@ def test_corpus_of_given_sentences_scores_as_lists_do(tmp_path, out, format):
     for name in (*metrics, "status"):
         assert run.to_arrow()[name].to_pylist() == expected[name].to_pylist()
     assert "|split:given|" in run.signatures["rougeLsum_f"]
-    explainer = open_explainer(metric="rougeLsum_f", scores=out)  # reads the setting, and agrees
+    explainer = open_explainer(
+        (), ExplainSettings(document="", metric="rougeLsum_f", scores=out)
+    )  # reads the setting, and agrees
     (explained,) = explainer.explain({"d1": ()})["d1"]
     candidate = explained.explanation.candidate
     assert [unit.text for unit, _ in candidate.sentences()] == ["cats sat", "dogs ran"]

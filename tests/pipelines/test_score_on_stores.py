@@ -18,6 +18,7 @@ from cluster.live import FolderInUse, LiveRun
 from cluster.store import list_names, open_input, read_whole, write_whole
 from pipelines.fetched import fetched_config
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import bucket_of, direct, gcs_server
 
@@ -33,7 +34,9 @@ def score(url, options="", out=None, **settings):
     usual = {"metrics": METRICS, "local": True, "workers": 1, "rows_per_shard": 15}
     encoders = {"tiny": f"glove:{url}/tiny.txt{options}"}
     out = out or f"{url}/out{options}"
-    return score_corpus(f"{url}/in{options}", out, encoders=encoders, **usual | settings)
+    return score_corpus(
+        f"{url}/in{options}", ScoreSettings(out=out, encoders=encoders, **usual | settings)
+    )
 
 
 def table_of(run):

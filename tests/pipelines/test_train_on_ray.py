@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pipelines.settings.train import TrainSettings
-from pipelines.train import train_scorer
+from pipelines.train_model import train_scorer
 from reffree.negatives import NegativesConfig
 from reffree.neural.checkpoint import read_metrics
 from reffree.neural.training import Recipe

@@ -15,7 +15,7 @@ from cluster import list_inputs, with_content
 from pipelines import train as module
 from pipelines.cli.app import run
 from pipelines.settings.train import TrainSettings
-from pipelines.train import train_fingerprint
+from pipelines.train_model import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
 from reffree.scorers.fitting import RECIPES
 from reffree.scorers.naming import PACKAGED

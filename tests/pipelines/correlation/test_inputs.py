@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from pipelines.score import score_corpus
+from pipelines.settings.score import ScoreSettings
 from pipelines.tables.keyed import files_of, number_columns
 from pipelines.tables.ratings import read_ratings
 from pipelines.tables.scores import ScoreInput, find_scores, read_scores
@@ -26,7 +27,10 @@ def run_folder(bench):
         reference=pl.format("cats sat on {}", "document_id"),
     )
     corpus, folder = bench.write("corpus.parquet", rows), bench.folder / "run"
-    score_corpus(corpus, folder, metrics=("rouge1_r", "length"), local=True, rows_per_shard=10)
+    score_corpus(
+        corpus,
+        ScoreSettings(out=folder, metrics=("rouge1_r", "length"), local=True, rows_per_shard=10),
+    )
     return folder
 
 
