@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.listing import each_once, find_files
 from cluster.rows import read_rows
 from cluster.text_blocks import check_length, opened_text
 from sms.naming import is_unicode
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
-_OF_MACOS = ("._", ".DS_Store")  # begin the names of what macOS adds to folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +70,23 @@ class Record:
         return value
 
 
-def files_in(paths: Sequence[str], suffixes: Sequence[str], takes: str) -> Iterator[Path]:
-    """Go through files, and those of folders by name, each once; pass over other kinds of files.
+def files_in(paths: Sequence[str], suffixes: Sequence[str], takes: str) -> list[Path]:
+    """List files, and those of folders and globs, each once; pass over other kinds of files.
 
     Raises OSError if a path is not there, or cannot be read; ValueError if a file that was named is
     of another kind, or one is an archive.
     """
-    seen: set[tuple[str, str]] = set()
-    for path in map(Path, paths):
-        path.stat()
-        for file in _files_of(path) if path.is_dir() else [path]:
-            if file.name.endswith(_ARCHIVES):
+    found = []
+    for path in paths:
+        files, is_folder = find_files(path)
+        for file in files:
+            if file.endswith(_ARCHIVES):
                 raise ValueError(f"{file} is an archive; unpack it, and name the folder")
-            # With its name: what is linked to under another may be of no use under its own.
-            place = (os.path.realpath(file), file.name)
-            if place in seen:
-                continue
-            seen.add(place)
-            if file.name.endswith(tuple(suffixes)):
-                yield file
-            elif file == path:
+            if file.endswith(tuple(suffixes)):
+                found.append(file)
+            elif not is_folder:
                 raise ValueError(f"`FILES` must be {takes}, got {file}")
-
-
-def _files_of(root: Path) -> Iterator[Path]:
-    def cannot_read(error: OSError) -> None:
-        raise error
-
-    for folder, folders, names in os.walk(root, onerror=cannot_read):
-        folders.sort()
-        yield from (Path(folder, name) for name in sorted(names) if not name.startswith(_OF_MACOS))
+    return [*map(Path, each_once(found))]
 
 
 def text_of(file: Path) -> str:

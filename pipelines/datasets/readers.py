@@ -90,7 +90,7 @@ class DataSource:
 
         Raises ValueError, naming file and line, where a file is not of the format.
         """
-        found = list(files_in(paths, self.suffixes, f"those of {self.name}: {self.takes}"))
+        found = files_in(paths, self.suffixes, f"those of {self.name}: {self.takes}")
         return _READERS[self.name](found)
 
 

@@ -83,7 +83,7 @@ def test_what_is_not_there_is_named(refused, write, tmp_path):
     assert "needs files with texts, got none" in refused("cnn-dailymail", folder)
     write("data.tar.gz", b"x")
     assert "data.tar.gz is an archive" in refused("cnn-dailymail", folder)
-    assert "No such file" in refused("cnn-dailymail", tmp_path / "nowhere.jsonl")
+    assert "no such file or folder" in refused("cnn-dailymail", tmp_path / "nowhere.jsonl")
     said = refused("cnn-dailymail", write("test.jsonl", [GOOD]), ratings=True)
     assert "`--ratings` of cnn-dailymail needs files with ratings, got none" in said
 
