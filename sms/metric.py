@@ -28,7 +28,7 @@ from sms.reasons import Reason
 from sms.settings import Settings
 from sms.signature import TEXT_FORM, cut_part, version
 from sms.text import SegmentedTexts, TextRules, folded
-from sms.text.sentences import whole
+from sms.text.sentences import SENTENCE_END, whole
 
 AGAINST = ("reference", "source")
 """What a candidate is compared with."""
@@ -173,7 +173,7 @@ class NumberedTexts:
     @cached_property
     def written(self) -> list[str]:
         """The distinct texts without marks and the ends of given sentences."""
-        return [whole(text) for text in self.given]
+        return [whole(text) if "<" in text or SENTENCE_END in text else text for text in self.given]
 
     @cached_property
     def is_written(self) -> np.ndarray:

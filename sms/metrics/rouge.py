@@ -7,14 +7,16 @@ with a number for each word, because its own tokens have no other letters than a
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 LIBRARY = "rouge-score-rs"
 SUM = "rougeLsum"
 _LETTERS = string.ascii_letters.encode()
-_TOKEN = re.compile("[a-z0-9]")
+_TOKEN = re.compile("[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +64,38 @@ def rouge(
     """
     has_token = _have_token(texts)
     pairs = np.flatnonzero(has_token[candidate] & has_token[reference])
-    found = _scorer(tuple(variants), stems).score_batch(
-        [texts[k] for k in reference[pairs].tolist()],
-        [texts[k] for k in candidate[pairs].tolist()],
-    )
     overlaps = {}
-    for variant in variants:
-        shares = np.full((3, candidate.size), np.nan)
-        if pairs.size:
-            shares[:, pairs] = np.array([scores[variant] for scores in found]).T
-        overlaps[variant] = Overlap(*shares)
+    with _uncollected():
+        found = _scorer(tuple(variants), stems).score_batch(
+            [texts[k] for k in reference[pairs].tolist()],
+            [texts[k] for k in candidate[pairs].tolist()],
+        )
+        for variant in variants:
+            shares = np.full((3, candidate.size), np.nan)
+            values = chain.from_iterable([scores[variant] for scores in found])
+            shares[:, pairs] = np.fromiter(values, np.float64, 3 * pairs.size).reshape(-1, 3).T
+            overlaps[variant] = Overlap(*shares)
+        del found
     return overlaps
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from going through all of many new objects again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _have_token(texts: Sequence[str]) -> np.ndarray:
     """Tell in which texts the library finds something, bool, shape (n_texts,)."""
-    return np.array([_TOKEN.search(text.lower()) is not None for text in texts], dtype=bool)
+    search = _TOKEN.search
+    found = [search(text) or (not text.isascii() and search(text.lower())) for text in texts]
+    return np.array(found, dtype=bool)
 
 
 def rouge_of_words(
@@ -213,7 +231,7 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
         if not is_english:
             return written
         return [
-            rouge_text if _is_read(text) else ""
+            rouge_text if text.isascii() or _is_read(text) else ""
             for rouge_text, text in zip(written, batch.written, strict=True)
         ]
 
@@ -241,8 +259,6 @@ def _is_read(text: str) -> bool:
     >>> _is_read("Müller à Rome"), _is_read("Москва, BBC 2012"), _is_read("2012!")
     (True, False, True)
     """
-    if text.isascii():
-        return True
     ascii_part = text.encode("ascii", "ignore")
     n_read = len(ascii_part) - len(ascii_part.translate(None, _LETTERS))
     if len(text) - len(ascii_part) <= n_read:  # then no more than these can be other letters
