@@ -79,14 +79,14 @@ def swap_tests(
     a, b = merge_close(both, sizes).reshape(2, *a.shape)
     observed = level_values(a, y, level, coefficient) - level_values(b, y, level, coefficient)
     hits, n_made = np.zeros(len(y), dtype=np.int64), np.zeros(len(y), dtype=np.int64)
-    open_ones = np.flatnonzero(is_defined)
+    undecided = np.flatnonzero(is_defined)
     for n_wanted in (n_first, n_most - n_first):
-        if n_wanted > 0 and open_ones.size:
-            null = _null(a, b, y[open_ones], level, coefficient)
-            hits[open_ones] += _count_hits(null, observed[open_ones], n_wanted, rng)
-            n_made[open_ones] += n_wanted
-            p_values = (1 + hits[open_ones]) / (1 + n_made[open_ones])
-            open_ones = open_ones[p_values <= GIVEN_UP]
+        if n_wanted > 0 and undecided.size:
+            null = _null(a, b, y[undecided], level, coefficient)
+            hits[undecided] += _count_hits(null, observed[undecided], n_wanted, rng)
+            n_made[undecided] += n_wanted
+            p_values = (1 + hits[undecided]) / (1 + n_made[undecided])
+            undecided = undecided[p_values <= GIVEN_UP]
     return [
         ((1 + int(hit)) / (1 + int(n)) if n else np.nan, int(n))
         for hit, n in zip(hits, n_made, strict=True)

@@ -98,8 +98,14 @@ class Explainer:
                 key = (document, system)
                 if key in recorded:
                     _check_same(each, key, recorded[key], self.tolerance)
-                told = {"system_id": system, "explanation": each, "recorded": recorded.get(key)}
-                systems.append(ExplainedSystem(**told, ratings=self.ratings.get(key, {})))
+                systems.append(
+                    ExplainedSystem(
+                        system_id=system,
+                        explanation=each,
+                        recorded=recorded.get(key),
+                        ratings=self.ratings.get(key, {}),
+                    )
+                )
         return by_document
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
@@ -273,8 +279,8 @@ def _chosen(rows: pa.Table, document: str, systems: Sequence[str]) -> pa.Table:
     """Keep the rows of some systems; the same row twice is one."""
     known = dict.fromkeys(rows[SYSTEM_ID].drop_null().to_pylist())
     if unknown := [system for system in systems if system not in known]:
-        told = nearest(unknown[0], known)
-        raise ValueError(f"document {document!r} has no system {unknown[0]!r}; {told}")
+        hint = nearest(unknown[0], known)
+        raise ValueError(f"document {document!r} has no system {unknown[0]!r}; {hint}")
     first: dict[str, tuple[int, dict[str, Any]]] = {}
     for k, row in enumerate(rows.to_pylist()):
         system = row[SYSTEM_ID]

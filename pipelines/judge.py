@@ -188,8 +188,8 @@ def _rated_rows(
             "right columns with `--columns`"
         )
     if reasons:
-        told = keyed.listed(list(dict.fromkeys(reasons)), keyed.SHOWN)
-        notes.append(f"{counted(len(reasons), 'row')} of {where} cannot be read: {told}")
+        why = keyed.listed(list(dict.fromkeys(reasons)), keyed.SHOWN)
+        notes.append(f"{counted(len(reasons), 'row')} of {where} cannot be read: {why}")
     n_lost = rated.keys.height - rows.height
     rows = rows.filter(pl.col(UNREADABLE).is_null()).drop(UNREADABLE)
     keyed.check_unique(rows, KEYS, where, "keep one row of each")

@@ -140,7 +140,7 @@ def _trained_on(
     state: TrainState,
     built: Built,
 ) -> dict[str, Any]:
-    told = {
+    facts = {
         "files": [base_name(file.path) for file in inputs],
         "pairs": dict(pairs.n_pairs),
         "left_out": dict(pairs.left_out),
@@ -154,5 +154,5 @@ def _trained_on(
     }
     if isinstance(built.model, Calibrated):
         scale, shift = built.model.scale.item(), built.model.shift.item()
-        told["calibration"] = {"scale": scale, "shift": shift}
-    return told
+        facts["calibration"] = {"scale": scale, "shift": shift}
+    return facts

@@ -171,7 +171,7 @@ def train_on_ratings(corpus: OneOrMore, settings: TrainSettings) -> RatedTrainin
 def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> Rated:
     """Join the rows of a corpus with the mean of their ratings, of `raters` or all.
 
-    What cannot be trained on is left out and told in the notes; documents and systems are numbered.
+    What cannot be trained on is left out, which the notes say; documents and systems are numbered.
     """
     columns, of_ratings = columns_apart(settings.columns)
     columns.pop(SPLIT, None)

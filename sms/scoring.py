@@ -271,17 +271,17 @@ def _readers(batch: Batch) -> list[Metric]:
 
 def _reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
     """Say why rows have no score, and then which of their texts were read in part."""
-    told = [reason for reason in batch.reasons if reason.why != CUT]
+    of_batch = [reason for reason in batch.reasons if reason.why != CUT]
     of_readers = list(_null_reasons(batch, scores))
-    of_readers += [reason for reason in told if not reason.columns]
+    of_readers += [reason for reason in of_batch if not reason.columns]
     yield from of_readers
-    is_told = np.any(
+    is_explained = np.any(
         [np.zeros(batch.candidate.size), *(reason.rows for reason in of_readers)], axis=0
     )
     for metric in _readers(batch):
         for column in metric.columns:
-            yield Reason(column, "undefined", np.isnan(scores[column]) & ~is_told)
-    yield from (reason for reason in told if reason.columns)
+            yield Reason(column, "undefined", np.isnan(scores[column]) & ~is_explained)
+    yield from (reason for reason in of_batch if reason.columns)
     yield from _cut_texts(batch)
     yield from (reason for reason in batch.reasons if reason.why == CUT)
 

@@ -242,7 +242,7 @@ def _fitted(trained: RatedTraining) -> list[str]:
 
 def verdict(fit: RatedFit) -> str:
     """Say what the fitted weights are better than, with the differences of the correlations."""
-    told: dict[str, list[str]] = {}
+    by_verdict: dict[str, list[str]] = {}
     for name, difference in fit.differences.items():
         shown_as = (
             f"{name} ({difference.value:+.3f} [{difference.low:+.2f}, {difference.high:+.2f}])"
@@ -253,8 +253,8 @@ def verdict(fit: RatedFit) -> str:
             said = "better than"
         else:
             said = "worse than" if difference.high < 0 else "not shown to be better than"
-        told.setdefault(said, []).append(shown_as)
-    verdicts = (f"{said} {', '.join(names)}" for said, names in told.items())
+        by_verdict.setdefault(said, []).append(shown_as)
+    verdicts = (f"{said} {', '.join(names)}" for said, names in by_verdict.items())
     return f"{fit.aspect}: {'; '.join(verdicts)}"
 
 

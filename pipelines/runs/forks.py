@@ -47,5 +47,5 @@ def _called(
 ) -> R:
     """Call a verb in the new process."""
     if is_shown:
-        settings = replace(settings, on_progress=lambda *told: say("progress", *told))
+        settings = replace(settings, on_progress=lambda progress: say("progress", progress))
     return verb(*data, settings)

@@ -146,14 +146,14 @@ def _frame(
         where = f"`{named}` in {file.path}"
         columns[name] = make(rows.columns[named], where, is_csv=file.format == "csv")
     frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in columns.items()})
-    told = [
+    unreadable = [
         f"{_place(file, place)} ({reason})"
         for place, reason in zip(rows.places, rows.reasons or (), strict=False)
         if reason
     ]
-    if told and rows.reasons:
+    if unreadable and rows.reasons:
         frame = frame.filter(pl.Series([reason is None for reason in rows.reasons]))
-    return frame, told
+    return frame, unreadable
 
 
 def open_table(

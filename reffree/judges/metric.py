@@ -65,7 +65,9 @@ class JudgeMetric(WholeTextMetric):
         answers = self.model.score(others, candidates, batch.setting.rules)
         sides = {"summary": "candidate", "document": pairs.side}
         reasons = [
-            (pair, sides[side], why) for pair, told in answers.reasons.items() for side, why in told
+            (pair, sides[side], why)
+            for pair, reasons in answers.reasons.items()
+            for side, why in reasons
         ]
         is_cut = {"candidate": answers.cut[:, 0]}
         if pairs.side:

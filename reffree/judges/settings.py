@@ -149,8 +149,8 @@ class JudgeOptions(Settings):
         for name in (f.name for f in fields(self)):
             value = getattr(self, name)
             if value != getattr(plain, name) or name in ("document", "summary", "positive"):
-                told = "+".join(map(str, value)) if isinstance(value, tuple) else value
-                parts.append(f"{name}:{told!r}" if name == "template" else f"{name}:{told}")
+                shown = "+".join(map(str, value)) if isinstance(value, tuple) else value
+                parts.append(f"{name}:{shown!r}" if name == "template" else f"{name}:{shown}")
         return "|".join(parts)
 
 

@@ -59,7 +59,7 @@ def fit_scorer(
 ) -> tuple[LinearPairs, np.ndarray]:
     """Fit the copy model, then a head to the comparisons of each aspect; return the features, too.
 
-    `on_stage` is told what is being done. Raises `ValueError` if no document has a better and a
+    `on_stage` is called with what is being done. Raises `ValueError` if no document has a better and a
     worse candidate, or too few have.
     """
     if not comparisons_of(examples, KINDS_OF_HEAD):
