@@ -59,8 +59,8 @@ def fit_scorer(
 ) -> tuple[LinearPairs, np.ndarray]:
     """Fit the copy model, then a head to the comparisons of each aspect; return the features, too.
 
-    `on_stage` is called with what is being done. Raises `ValueError` if no document has a better and a
-    worse candidate, or too few have.
+    `on_stage` is called with what is being done. Raises `ValueError` if no document has a better
+    and a worse candidate, or too few have.
     """
     if not comparisons_of(examples, KINDS_OF_HEAD):
         raise ValueError(
