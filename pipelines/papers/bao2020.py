@@ -234,7 +234,12 @@ def _table(number: int, scorers: Mapping[Any, Need], **fields: Any) -> Table:  #
 def _people(number: int, shows: Correlations, *rows: str) -> Table:
     scorers = {row: _BY_NEGATIVES[row] for row in rows}
     return _table(
-        number, scorers, data={"": TAC2010}, metrics=partial(_scorers, rows=rows), shows=shows
+        number,
+        scorers,
+        data={"": TAC2010},
+        metrics=partial(_scorers, rows=rows),
+        scoring={"stemmer": True},  # as NIST ran ROUGE at TAC, with `-m`
+        shows=shows,
     )
 
 

@@ -109,6 +109,10 @@ def test_tables_against_people(writer, scorers, tmp_path):
     kept = pl.read_parquet(tmp_path / "out" / "work" / "data" / "tac2010-kept.parquet")
     assert kept["source"].list.len().unique().to_list() == [2]
     assert sum(text.startswith("trained") for text in results["bao2020-table6"].missing) == 4
+    (run,) = (tmp_path / "out" / "work" / "scores").glob("*/run.json")
+    signatures = json.loads(run.read_text())["signatures"]
+    assert "|stem:porter|" in signatures["rouge1_f"]
+    assert all("stem:porter" in text for name, text in signatures.items() if "rouge" in name)
 
 
 def test_pairs_are_drawn_by_the_seed_from_the_data_at_hand(writer, tmp_path):
