@@ -50,7 +50,7 @@ test-all: install
 	$(BIN)/pytest -q -m ''
 
 # What there is to compute, without Ray, browsers and optional encoders.
-CORE := agreement sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/test_cli.py \
+CORE := agreement sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/cli/test_app.py \
   tests/pipelines/test_score_corpus.py tests/agreement tests/pipelines/correlation
 
 define test_core

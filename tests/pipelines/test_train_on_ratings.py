@@ -10,7 +10,7 @@ from pipelines.cli.app import run
 from pipelines.cli.train import verdict
 from reffree.scorers.scorer import load_scorer
 from tests.commands import wrong
-from tests.pipelines.test_train_scorer import news, rated, settings_of, written
+from tests.pipelines.test_train_model import news, rated, settings_of, written
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

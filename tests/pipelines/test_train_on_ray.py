@@ -16,7 +16,7 @@ from pipelines.train_model import train_scorer
 from reffree.negatives import NegativesConfig
 from reffree.neural.checkpoint import read_metrics
 from reffree.neural.training import Recipe
-from tests.pipelines.test_train_scorer import rows_of, weights_of
+from tests.pipelines.test_train_model import rows_of, weights_of
 from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert
 

@@ -11,7 +11,7 @@ from pipelines import reinforcement as module
 from pipelines.cli.app import run
 from reinforce.learning import load_summariser
 from tests.commands import wrong
-from tests.pipelines.test_train_scorer import resumed
+from tests.pipelines.test_train_model import resumed
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
 

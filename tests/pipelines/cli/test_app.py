@@ -23,7 +23,7 @@ from sms.encoders.registry import ENCODERS
 from sms.settings import settings_of
 from tests.pipelines.test_score_corpus import contents_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 # The command line with a scorer that takes its time: 0.1 s for every batch.
 SLOW = """
