@@ -257,9 +257,9 @@ class _Column:
         at, baseline, stop = 0.0, self.bottom + 17, -1
         is_from_right = _is_from_right(words)
         for k, unit in words:
-            width = min(_width_of(unit.text), _COLUMN)
+            width = min(text_width(unit.text), _COLUMN)
             if at > 0 and any(c.isspace() for c in self.text.text[stop : unit.start]):
-                at += _width_of(" ")
+                at += text_width(" ")
             if at > 0 and at + width > _COLUMN:
                 at = 0.0
                 baseline += _LINE_HEIGHT
@@ -371,24 +371,28 @@ def _text(
     weight: int = 400,
     more: str = "",
 ) -> str:
-    """Write a text without what XML does not allow; `more` are further attributes."""
-    shown = escape("".join(c if c.isprintable() else " " for c in text))
+    """Write a text; `more` are further attributes."""
     bold = f' font-weight="{weight}"' if weight != 400 else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{bold}{more}>'
-        f"{shown}</text>"
+        f"{xml_text(text)}</text>"
     )
 
 
-def _width_of(text: str) -> float:
-    """Return the width of a text, in Helvetica of the size of the texts."""
+def xml_text(text: str) -> str:
+    """Escape a text; what XML does not allow becomes a space."""
+    return escape("".join(c if c.isprintable() else " " for c in text))
+
+
+def text_width(text: str, size: float = _FONT_SIZE) -> float:
+    """Return the width of a text in Helvetica."""
     widths = _letter_widths()
     units = 0
     for character in unicodedata.normalize("NFD", text):
         if not unicodedata.combining(character):
             is_wide = unicodedata.east_asian_width(character) in "WF"
             units += 1000 if is_wide else widths.get(character, 556)
-    return units * _FONT_SIZE / 1000
+    return units * size / 1000
 
 
 @functools.cache
