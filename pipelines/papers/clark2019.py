@@ -184,7 +184,9 @@ def _bars(shown: pl.DataFrame) -> str | None:
     if shown.is_empty():
         return None
     bases = shown["base"].unique(maintain_order=True).to_list()
-    metrics = sorted(shown["metric"].unique(maintain_order=True), key=lambda m: bases.index(base_of(m)))
+    metrics = sorted(
+        shown["metric"].unique(maintain_order=True), key=lambda m: bases.index(base_of(m))
+    )
     variants = shown["variant"].unique(maintain_order=True).to_list()
     x = Axis.of_numbers([0.0, *shown["value"]], "Spearman correlation")
     charts = []

@@ -347,7 +347,10 @@ def _curves(shown: pl.DataFrame) -> str | None:
         return None
     aspects = shown["aspect"].unique(maintain_order=True).to_list()
     low, high = shown["mean"] - shown["deviation"], shown["mean"] + shown["deviation"]
-    x, y = Axis.of_numbers(shown["n_documents"], "articles"), Axis.of_numbers([*low, *high], "Pearson")
+    x, y = (
+        Axis.of_numbers(shown["n_documents"], "articles"),
+        Axis.of_numbers([*low, *high], "Pearson"),
+    )
     charts = []
     for (metric,), of_metric in shown.group_by("metric", maintain_order=True):
         chart = Chart(x, y, title=str(metric))
@@ -409,7 +412,9 @@ def _by_length(shown: pl.DataFrame) -> str | None:
         charts.append([Chart(x, y, title=aspect) for aspect in aspects])
         for chart, (k, metric) in itertools.product(charts[-1], enumerate(metrics)):
             rows = shown.filter(coefficient=coefficient, aspect=chart.title, metric=metric)
-            points = [(lengths.index(n), v) for n, v in rows.select("source_tokens", "value").rows()]
+            points = [
+                (lengths.index(n), v) for n, v in rows.select("source_tokens", "value").rows()
+            ]
             chart.line(points, series(k), metric)
             for at, value in points:
                 chart.dot(at, value, series(k), f"{metric}: {number_text(value)}")
@@ -468,7 +473,9 @@ def _systems(shown: pl.DataFrame) -> str | None:
                 said = f"{system}: rating {number_text(rating)}, score {number_text(score, 4)}"
                 chart.dot(rating, score, "mark", said, system)
             charts[-1].append(chart)
-    return drawn(charts, "Mean rating and mean score of each system", is_file=True) if charts else None
+    return (
+        drawn(charts, "Mean rating and mean score of each system", is_file=True) if charts else None
+    )
 
 
 _ON_DUC = Table(

@@ -51,7 +51,7 @@ COUNTS = {
 """Columns of the correlations that stand beside every number, with what they count."""
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
-CHART_SIZE = 420, 280
+CHART_SIZE = 380, 260
 """Pixels between the axes of a chart on the page."""
 
 Row = Mapping[str, Any]
@@ -483,9 +483,7 @@ def _differences(result: AgreementResult) -> Iterator[dict[str, Any]]:
         yield {**dict(zip(index, place, strict=True)), "chart": chart}
 
 
-def _curves(
-    panels: Sequence[dict[str, Any]], result: AgreementResult
-) -> Iterator[dict[str, Any]]:
+def _curves(panels: Sequence[dict[str, Any]], result: AgreementResult) -> Iterator[dict[str, Any]]:
     for panel in panels:
         here = {name: panel[name] for name in ("level", "aspect", "coefficient")}
         rows = result.sample_size.filter(**here).drop_nulls("mean")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from pipelines.reports.numbers import number_text
-from sms.explaining.picture import text_width, xml_text
+from pipelines.reports.numbers import MINUS, number_text
+from sms.svg_text import text_width, xml_text
 
 FONT_SIZE = 12
 STYLE = Path(__file__).with_name("templates") / "charts.css"
@@ -32,12 +32,18 @@ FILE_COLOURS: Mapping[str, str] = {
     "counter": "#a8480f",
 }
 """The variables, in a file."""
-FILE_FONT = f"font-size=\"{FONT_SIZE}\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\""
+FILE_FONT = (
+    f'font-size="{FONT_SIZE}" font-family="Helvetica, Arial, \'Liberation Sans\', sans-serif"'
+)
 N_SERIES = 8
 """Colours of lines and bars that a legend names; more of them are dashed."""
 MOST_TICKS = 8
 MOST_DECIMALS = 4
-"""Of a number at an axis; smaller steps are written with an exponent."""
+"""Of a number at an axis; other numbers are written with an exponent."""
+LARGEST_TICK = 1e6
+"""The first that is written with an exponent."""
+SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
+"""Between these an axis has ticks at round numbers."""
 LONGEST_LABEL = 20
 """Characters of a name in a chart; its title has all."""
 
@@ -62,19 +68,21 @@ class Axis:
 
     @classmethod
     def of_numbers(cls, values: Iterable[float | None], title: str = "") -> Axis:
-        """Begin and end at round numbers around the values that are defined."""
+        """Begin and end at round numbers around the values that are defined.
+
+        Where numbers are too large or too small for that, the ends are the values.
+        """
         known = [value for value in values if value is not None and math.isfinite(value)]
-        low, high = min(known, default=0.0), max(known, default=1.0)
-        if low == high:
-            low, high = low - (abs(low) or 1.0) / 10, high + (abs(high) or 1.0) / 10
-        step = _round_step(high - low)
-        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-        n_decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-        ticks = [round(k * step, n_decimals) for k in range(first, last + 1)]
-        labels = {
-            tick: number_text(tick, n_decimals) if n_decimals <= MOST_DECIMALS else f"{tick:.3g}"
-            for tick in ticks
-        }
+        low, high = _apart(min(known, default=0.0), max(known, default=1.0))
+        span = high - low
+        if not SMALLEST_SPAN < span < LARGEST_SPAN:
+            ticks, n_decimals = [low, high], MOST_DECIMALS + 1
+        else:
+            step = _round_step(span)
+            first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+            n_decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+            ticks = [round(k * step, n_decimals) for k in range(first, last + 1)]
+        labels = {tick: _tick_text(tick, n_decimals) for tick in ticks}
         return cls(low=ticks[0], high=ticks[-1], labels=labels, title=title)
 
     @classmethod
@@ -90,9 +98,25 @@ class Axis:
         return (value - low) / (high - low)
 
 
+def _apart(low: float, high: float) -> Place:
+    """Move two ends apart that are equal, or nearly so."""
+    largest = max(abs(low), abs(high))
+    if largest > LARGEST_SPAN:
+        return min(low, 0.0), max(high, 0.0)
+    if high - low <= 1e-9 * largest:
+        return low - (largest or 1.0) / 10, high + (largest or 1.0) / 10
+    return low, high
+
+
 def _round_step(span: float) -> float:
-    power = 10.0 ** math.floor(math.log10(min(span, 1e300) / MOST_TICKS))
-    return next(k * power for k in (1, 2, 5, 10) if k * power * MOST_TICKS >= min(span, 1e300))
+    power = 10.0 ** math.floor(math.log10(span / MOST_TICKS))
+    return next(k * power for k in (1, 2, 5, 10) if k * power * MOST_TICKS >= span)
+
+
+def _tick_text(tick: float, n_decimals: int) -> str:
+    if n_decimals <= MOST_DECIMALS and abs(tick) < LARGEST_TICK:
+        return number_text(tick, n_decimals)
+    return f"{tick:.3g}".replace("-", MINUS)
 
 
 def short_name(name: str) -> str:
@@ -218,9 +242,7 @@ def _px(value: float) -> str:
 
 
 def _meet(one: Box, other: Box) -> bool:
-    return (
-        one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-    )
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def series(number: int) -> str:
@@ -229,25 +251,34 @@ def series(number: int) -> str:
 
 
 def drawn(
-    rows: Sequence[Sequence[Chart]], label: str, *, legend: Sequence[str] = (), is_file: bool = False
+    rows: Sequence[Sequence[Chart]],
+    label: str,
+    *,
+    legend: Sequence[str] = (),
+    is_file: bool = False,
 ) -> Markup:
     """Draw charts in rows, with a legend of their series above them, as one SVG.
 
     A file has its colours in it and no need of a page.
     """
     charts = [chart for row in rows for chart in row]
-    left, top, right, bottom = (max(side) for side in zip(*(c.margins() for c in charts), strict=True))
+    left, top, right, bottom = (
+        max(side) for side in zip(*(c.margins() for c in charts), strict=True)
+    )
     step_x = left + max(chart.width for chart in charts) + right + 8
     step_y = top + max(chart.height for chart in charts) + bottom + 8
     width = step_x * max(map(len, rows))
     parts, legend_height = _legend(legend, width)
-    for (i, row) in enumerate(rows):
+    for i, row in enumerate(rows):
         for j, chart in enumerate(row):
             x, y = j * step_x + left, i * step_y + top + legend_height
             parts += [f'<g transform="translate({x:.1f} {y:.1f})">', *chart.parts(), "</g>"]
     height = legend_height + step_y * len(rows)
     size = f'width="{width:.0f}" height="{height:.0f}"'
-    parts = [f'<style>{_file_style()}</style><rect class="back" {size}/>' if is_file else "", *parts]
+    parts = [
+        f'<style>{_file_style()}</style><rect class="back" {size}/>' if is_file else "",
+        *parts,
+    ]
     of_file = f'xmlns="http://www.w3.org/2000/svg" {FILE_FONT} ' if is_file else ""
     return Markup(
         f'<svg {of_file}class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {size} role="img" '

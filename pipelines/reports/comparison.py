@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
+from pipelines.reports.charts import Axis, Mark, columns, strip
 from pipelines.reports.numbers import (
     UNDEFINED,
     decimals,
@@ -249,17 +251,35 @@ def _lead(result: ScoreComparison) -> str:
 
 
 def _drawn(row: MetricComparison) -> dict[str, Any]:
-    """Arrange what is drawn of a comparison; its axis holds 0 and the interval."""
-    ends = [0.0, *(end for end in (row.low, row.high, row.difference) if not np.isnan(end))]
+    """Draw a comparison, on an axis that holds 0 and the interval, and its documents."""
+    axis = Axis.of_numbers([0.0, row.low, row.high, row.difference])
     ordered = sorted(row.documents, key=lambda each: -each[1])
-    values = np.array([value for _, value in ordered])
-    largest = abs(values).max(initial=0.0)
-    parts = np.array_split(values, min(MOST_BARS, len(values))) if largest else []
-    named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     n_decimals = 1 + decimals([row.mean_a, row.mean_b])
+    named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     return {
-        "from": min(ends),
-        "to": max(ends) if max(ends) > min(ends) else min(ends) + 1.0,
-        "bars": [round(100 * float(part.mean() / largest), 1) for part in parts],
+        "interval": strip(
+            axis,
+            [] if math.isnan(row.difference) else [Mark(row.difference)],
+            interval=(row.low, row.high),
+            lines=[Mark(0.0, "zero")],
+        ),
+        "columns": _columns(row, ordered, n_decimals) if ordered else "",
         "named": [(name, number(value, n_decimals)) for name, value in named],
     }
+
+
+def _columns(
+    row: MetricComparison, ordered: Sequence[tuple[str, float]], n_decimals: int
+) -> Markup:
+    """Draw the differences of documents; neighbours share a column where there are many."""
+    shared = [
+        ordered[places[0] : places[-1] + 1]
+        for places in np.array_split(np.arange(len(ordered)), min(MOST_BARS, len(ordered)))
+    ]
+    means = [sum(value for _, value in some) / len(some) for some in shared]
+    titles = [
+        f"{some[0][0] if len(some) == 1 else counted(len(some), 'document')}: "
+        f"{number(mean, n_decimals)}"
+        for some, mean in zip(shared, means, strict=True)
+    ]
+    return columns(means, titles, f"Differences of documents under {row.metric}")

@@ -11,7 +11,6 @@ for the side), lines and labels which move (`data-flow`).
 
 from __future__ import annotations
 
-import functools
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,9 @@ from html import escape
 from itertools import groupby
 from types import MappingProxyType
 
-from sms.data_files import data_tables
 from sms.explaining.records import SENTENCE, Moves, SentenceEffect, TextUnits, Unit
 from sms.naming import counted
+from sms.svg_text import text_width, xml_text
 
 MINUS = "\N{MINUS SIGN}"
 SCORE_DIGITS = 6
@@ -257,9 +256,9 @@ class _Column:
         at, baseline, stop = 0.0, self.bottom + 17, -1
         is_from_right = _is_from_right(words)
         for k, unit in words:
-            width = min(text_width(unit.text), _COLUMN)
+            width = min(text_width(unit.text, _FONT_SIZE), _COLUMN)
             if at > 0 and any(c.isspace() for c in self.text.text[stop : unit.start]):
-                at += text_width(" ")
+                at += text_width(" ", _FONT_SIZE)
             if at > 0 and at + width > _COLUMN:
                 at = 0.0
                 baseline += _LINE_HEIGHT
@@ -377,25 +376,3 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{bold}{more}>'
         f"{xml_text(text)}</text>"
     )
-
-
-def xml_text(text: str) -> str:
-    """Escape a text; what XML does not allow becomes a space."""
-    return escape("".join(c if c.isprintable() else " " for c in text))
-
-
-def text_width(text: str, size: float = _FONT_SIZE) -> float:
-    """Return the width of a text in Helvetica."""
-    widths = _letter_widths()
-    units = 0
-    for character in unicodedata.normalize("NFD", text):
-        if not unicodedata.combining(character):
-            is_wide = unicodedata.east_asian_width(character) in "WF"
-            units += 1000 if is_wide else widths.get(character, 556)
-    return units * size / 1000
-
-
-@functools.cache
-def _letter_widths() -> dict[str, int]:
-    tables = data_tables("helvetica")
-    return {letter: int(width) for width, letters in tables.items() for letter in letters}
