@@ -397,7 +397,7 @@ def figure2(scored: Scored) -> Shown | None:
 
 
 def _by_length(shown: pl.DataFrame) -> str | None:
-    """Draw a row of charts for each coefficient, a column for each aspect, a line for each metric."""
+    """Draw a row of charts for each coefficient and a column for each aspect."""
     if shown.is_empty():
         return None
     lengths = [*shown["source_tokens"].drop_nulls().unique().sort(), None]

@@ -8,7 +8,7 @@ from itertools import product
 import polars as pl
 
 from pipelines.reports.charts import Axis, Chart
-from pipelines.reports.numbers import interval_text, number_text, p_value_text
+from pipelines.reports.numbers import MINUS, interval_text, number_text, p_value_text
 from pipelines.reports.pages import file_stem
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
 from pipelines.tables.records import ALL, AgreementResult
@@ -132,7 +132,7 @@ def differences_chart(cells: pl.DataFrame) -> Chart:
             ends = [None if end is None else -end for end in reversed(ends)]
         p_values = [(TESTS[test], row[f"p_{test}"]) for test in tests]
         said = ", ".join(f"{name} p {p_value_text(p)}" for name, p in p_values if p is not None)
-        title = f"{better} − {worse}: {number_text(size_of)} {interval_text(*ends)}, {said}"
+        title = f"{better} {MINUS} {worse}: {number_text(size_of)} {interval_text(*ends)}, {said}"
         first = p_values[0][1]
         kind = f"tint tint-{min(int(N_TINTS * size_of / largest), N_TINTS - 1)}"
         kind += " significant" * (first is not None and first <= SIGNIFICANCE)

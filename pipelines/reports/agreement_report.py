@@ -5,7 +5,7 @@ Only selection and order; nothing is computed anew, and how the page looks is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -306,15 +306,16 @@ def report_view(result: AgreementResult) -> dict[str, Any]:
         "metric": {name: name for name in result.score_names},
     }
     verdicts = [_verdict(grid, result) for grid in all_grids if grid.coefficient in CORRELATIONS]
-    views = {
-        "verdicts": (verdicts, "level", "coefficient"),
-        "panels": (panels, "level", "aspect", "coefficient"),
-        "overviews": ([_overview(grid, result) for grid in all_grids], "level", "coefficient"),
-        "systems": (list(_systems(result)), "aspect", "metric"),
-        "differences": (list(_differences(result)), "level", "aspect", "coefficient"),
-        "curves": (list(_curves(panels, result)), "level", "aspect", "coefficient"),
-        "power": (list(_power(result)), "aspect"),
-        "disagreements": (list(_disagreements(result)), "aspect", "metric"),
+    everywhere, of_metric = ("level", "aspect", "coefficient"), ("aspect", "metric")
+    views: dict[str, tuple[Iterable[dict[str, Any]], Sequence[str]]] = {
+        "verdicts": (verdicts, ("level", "coefficient")),
+        "panels": (panels, everywhere),
+        "overviews": ((_overview(grid, result) for grid in all_grids), ("level", "coefficient")),
+        "systems": (_systems(result), of_metric),
+        "differences": (_differences(result), everywhere),
+        "curves": (_curves(panels, result), everywhere),
+        "power": (_power(result), ("aspect",)),
+        "disagreements": (_disagreements(result), of_metric),
     }
     return {
         "n": about.compared,
@@ -326,16 +327,16 @@ def report_view(result: AgreementResult) -> dict[str, Any]:
         "chosen": {name: first[name] for name in ("level", "aspect", "coefficient")}
         | {"metric": _best_of(first["rows"])},
         "raters": list(_raters(result)),
-    } | {name: _with_gaps(view, keys, choices) for name, (view, *keys) in views.items()}
+    } | {name: _with_gaps(view, keys, choices) for name, (view, keys) in views.items()}
 
 
 def _with_gaps(
-    panels: list[dict[str, Any]], keys: Sequence[str], choices: Mapping[str, Mapping[str, str]]
+    panels: Iterable[dict[str, Any]], keys: Sequence[str], choices: Mapping[str, Mapping[str, str]]
 ) -> list[dict[str, Any]]:
     """Say where each panel is among the choices; one without rows stands for what there is not."""
-    if not panels:
-        return []
     by_choice = {tuple(panel[key] for key in keys): panel for panel in panels}
+    if not by_choice:
+        return []
     placed = []
     for choice in product(*(choices[key] for key in keys)):
         panel = by_choice.get(choice, {"is_missing": True, **dict(zip(keys, choice, strict=True))})

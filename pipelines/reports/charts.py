@@ -342,8 +342,9 @@ def strip(
 
 def ticks(axis: Axis) -> Markup:
     """Write the numbers of an axis above strips."""
+    middle = 'y="12" text-anchor="middle"'
     texts = (
-        f'<text x="{100 * axis.share(value):.1f}%" y="12" text-anchor="middle">{xml_text(text)}</text>'
+        f"<text {_across(axis, value)} {middle}>{xml_text(text)}</text>"
         for value, text in axis.labels.items()
     )
     return Markup(f'<svg class="ticks" aria-hidden="true">{"".join(texts)}</svg>')

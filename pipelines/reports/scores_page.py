@@ -53,6 +53,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
         documents=f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}",
+        same_documents=len({*numbers}) == 1,
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
         gaps=any(map(run.has_gaps, means)),
