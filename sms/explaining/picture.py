@@ -148,8 +148,7 @@ def moves_picture(
         colour = COST_COLOURS[cost_class(flow.cost, highest)]
         ends = f' data-ends="c{flow.candidate} o{flow.other}"'
         hidden = ' visibility="hidden"' if number >= MAX_LINES else ""
-        title = _flow_title(moves, flow)
-        lines.append(_line(start, end, width, colour, f"{ends}{hidden}", title))
+        lines.append(_line(start, end, width, colour, f"{ends}{hidden}", _flow_title(moves, flow)))
         place = _label_place(start[1], end[1], taken)
         if place is not None and number < MAX_LINES:
             taken.append(place)
@@ -297,7 +296,7 @@ class _Column:
     def _data(self, unit: Unit) -> tuple[str, str]:
         """Return what a word or sentence says of itself: an attribute, and its title."""
         if unit.dropped is not None:
-            return " data-why", _title(f"{unit.text} does not count: {unit.dropped}")
+            return ' data-why=""', _title(f"{unit.text} does not count: {unit.dropped}")
         if unit.point is None:
             return "", ""
         side = "c" if self.is_left else "o"
