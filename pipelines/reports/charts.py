@@ -214,13 +214,14 @@ class Chart:
         taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in self._dots]
         for (x, y), name in self._names:
             shown = short_name(name)
-            width = 1.04 * text_width(shown, FONT_SIZE)
+            width = text_width(shown, FONT_SIZE)
             for dx, dy in product((7, -7 - width, -width / 2), (4, -8, 17)):
                 box = (x + dx, y + dy - 10, x + dx + width, y + dy + 3)
                 is_inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0
                 if is_inside and box[3] <= self.height and not any(_meet(box, b) for b in taken):
                     taken.append(box)
-                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}"'
+                    # whatever font there is, the name is as wide as this takes it
+                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" textLength="{_px(width)}"'
                     yield f'<text class="name" {place}>{xml_text(shown)}</text>'
                     break
 

@@ -26,9 +26,9 @@
     plan.querySelector(".readout").textContent = said?.textContent ?? "";
   }
 
-  function look({ target }) {
+  function look({ target, type }) {
     const mark = target.closest("[data-p], [data-ends], [data-why]");
-    clear();
+    if (mark || type === "pointerover") clear();
     if (mark) show(mark);
   }
 
