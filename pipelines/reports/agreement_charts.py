@@ -119,7 +119,7 @@ def differences_chart(cells: pl.DataFrame) -> Chart:
     columns = [str(k) for k in range(2, len(ranked) + 1)]
     size = CELL[0] * len(columns), CELL[1] * len(rows)
     y, x = Axis.of_names(rows[::-1]), Axis.of_names(columns)
-    chart = Chart(x, y, width=size[0], height=size[1])
+    chart = Chart(x, y, width=size[0], height=size[1], has_grid=False)
     tests = [test for test in TESTS if f"p_{test}" in cells.columns]
     largest = cells["difference"].abs().max() or 1.0
     for row in cells.sort(pl.col(f"p_{tests[0]}") <= SIGNIFICANCE, nulls_last=False).iter_rows(
@@ -137,7 +137,7 @@ def differences_chart(cells: pl.DataFrame) -> Chart:
         kind = f"tint tint-{min(int(N_TINTS * size_of / largest), N_TINTS - 1)}"
         kind += " significant" * (first is not None and first <= SIGNIFICANCE)
         i, j = len(rows) - 1 - place[better], place[worse] - 1
-        shown = number_text(size_of, 2)
+        shown = number_text(size_of, 2).removeprefix("0")
         chart.bar((j - 0.5, i - 0.5), (j + 0.5, i + 0.5), kind, title, shown)
     return chart
 

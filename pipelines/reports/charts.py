@@ -44,6 +44,8 @@ LARGEST_TICK = 1e6
 """The first that is written with an exponent."""
 SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
 """Between these an axis has ticks at round numbers."""
+OTHER_FONTS = 1.15
+"""How much wider than Helvetica the font of a reader may be."""
 LONGEST_LABEL = 20
 """Characters of a name in a chart; its title has all."""
 
@@ -131,10 +133,18 @@ class Chart:
     """Marks between two axes; later ones lie on earlier ones."""
 
     def __init__(
-        self, x: Axis, y: Axis, *, width: float = 190, height: float = 150, title: str = ""
+        self,
+        x: Axis,
+        y: Axis,
+        *,
+        width: float = 190,
+        height: float = 150,
+        title: str = "",
+        has_grid: bool = True,
     ) -> None:
         """Begin without marks; the size in pixels is that of the area between the axes."""
-        self.x, self.y, self.width, self.height, self.title = x, y, width, height, title
+        self.x, self.y, self.width, self.height = x, y, width, height
+        self.title, self.has_grid = title, has_grid
         self._marks: list[str] = []
         self._dots: list[Place] = []
         self._names: list[tuple[Place, str]] = []
@@ -171,7 +181,7 @@ class Chart:
         self._add(f'rect class="{kind}" x="{_px(left)}" y="{_px(top)}" {size}', title)
         if text:
             where = f'x="{_px((x1 + x2) / 2)}" y="{_px((y1 + y2) / 2 + 4)}" text-anchor="middle"'
-            self._marks.append(f"<text {where}>{xml_text(text)}</text>")
+            self._marks.append(f'<text class="name" {where}>{xml_text(text)}</text>')
 
     def svg(self, label: str, *, is_file: bool = False) -> Markup:
         """Draw the chart alone."""
@@ -185,17 +195,19 @@ class Chart:
         """Return the room that labels and titles take at the left, top, right and bottom."""
         widest = max((text_width(text, FONT_SIZE) for text in self.y.labels.values()), default=0.0)
         last = text_width([*self.x.labels.values(), ""][0], FONT_SIZE) / 2
-        left = 8 + widest + (20 if self.y.title else 0)
+        left = 8 + OTHER_FONTS * widest + (20 if self.y.title else 0)
         top = 24 if self.title else 8
         return left, top, max(8.0, last), 22 + (20 if self.x.title else 0)
 
     def _axes(self) -> Iterable[str]:
         xs = [(self.x.share(value) * self.width, text) for value, text in self.x.labels.items()]
         ys = [((1 - self.y.share(v)) * self.height, text) for v, text in self.y.labels.items()]
-        upright = "".join(f"M{_px(x)} 0V{_px(self.height)}" for x, _ in xs)
-        level = "".join(f"M0 {_px(y)}H{_px(self.width)}" for y, _ in ys)
         below, middle = _px(self.height + 16), _px(self.width / 2)
-        yield f'<path class="grid" d="{upright}{level}"/><g text-anchor="middle">'
+        if self.has_grid:
+            upright = "".join(f"M{_px(x)} 0V{_px(self.height)}" for x, _ in xs)
+            level = "".join(f"M0 {_px(y)}H{_px(self.width)}" for y, _ in ys)
+            yield f'<path class="grid" d="{upright}{level}"/>'
+        yield '<g text-anchor="middle">'
         yield from (f'<text x="{_px(x)}" y="{below}">{xml_text(text)}</text>' for x, text in xs)
         if self.title:
             yield f'<text class="title" x="{middle}" y="-8">{xml_text(self.title)}</text>'

@@ -131,16 +131,7 @@ def _table(result: ScoreComparison) -> PaperTable:
     numbers = ("mean A", "mean B", "A - B", interval, "p", "p (Holm)")
     header = ["metric", *systems, *numbers, "wins", "ties", "losses", "documents", "higher"]
     rows = [
-        [
-            row.metric,
-            *(getattr(row, name) for name in systems.values()),
-            *(number(mean, digits) for mean in (row.mean_a, row.mean_b)),
-            number(row.difference, digits + 1),
-            span(row.low, row.high, digits + 1),
-            *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
-            *(str(n) for n in (row.wins, row.ties, row.losses, row.n_documents)),
-            (row.higher or UNDEFINED).upper(),
-        ]
+        [row.metric, *(getattr(row, name) for name in systems.values()), *_numbers(row, digits)]
         for row in result.rows
     ]
     n_left = 1 + len(systems)
@@ -150,6 +141,18 @@ def _table(result: ScoreComparison) -> PaperTable:
         alignment="l" * n_left + "r" * (len(header) - n_left),
         rows=rows,
     )
+
+
+def _numbers(row: MetricComparison, digits: int) -> list[str]:
+    """Write the numbers of a row, its means with so many decimals."""
+    return [
+        *(number(mean, digits) for mean in (row.mean_a, row.mean_b)),
+        number(row.difference, digits + 1),
+        span(row.low, row.high, digits + 1),
+        *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
+        *(str(n) for n in (row.wins, row.ties, row.losses, row.n_documents)),
+        (row.higher or UNDEFINED).upper(),
+    ]
 
 
 def _head(result: ScoreComparison) -> Iterator[str]:
@@ -220,15 +223,20 @@ def render_comparison(result: ScoreComparison) -> str:
     sheet = comparison_sheet(result)
     from pipelines.reports.pages import render_page  # brings jinja2, which `compare` may not need
 
+    n_left = sheet.table.alignment.count("l")
     return render_page(
         "compare.html",
         styles=["scores.css"],
         lead=_lead(result),
         sheet=sheet,
         shown=[i for i, name in enumerate(sheet.table.header) if name not in IN_MARKDOWN],
-        n_left=sheet.table.alignment.count("l"),
+        n_left=n_left,
         rows=[
-            {"cells": cells, "own": row, **_drawn(row)}
+            {
+                "cells": [*cells[:n_left], *_numbers(row, decimals([row.mean_a, row.mean_b]))],
+                "own": row,
+                **_drawn(row),
+            }
             for cells, row in zip(sheet.table.rows[:MAX_ROWS], result.rows, strict=False)
         ],
         n_more=max(0, len(result.rows) - MAX_ROWS),

@@ -85,8 +85,10 @@ def word(page, text):
 
 
 def n_lines(page):
-    return page.evaluate("""() => [...document.querySelectorAll('[open] > article .picture path')].filter(
-      (path) => getComputedStyle(path).visibility === 'visible').length""")
+    return page.evaluate("""() => {
+      const lines = [...document.querySelectorAll('[open] > article .picture path')];
+      return lines.filter((line) => getComputedStyle(line).visibility === 'visible').length;
+    }""")
 
 
 def texts_of(page, mark):
