@@ -466,9 +466,9 @@ def _systems(shown: pl.DataFrame) -> str | None:
     for (metric,), of_metric in shown.group_by("metric", maintain_order=True):
         charts.append([])
         for (aspect,), rows in of_metric.group_by("aspect", maintain_order=True):
-            x = Axis.of_numbers(rows["rating"], f"mean rating, {aspect}")
-            y = Axis.of_numbers(rows["score"], f"mean score, {metric}")
-            chart = Chart(x, y)
+            x = Axis.of_numbers(rows["rating"], "mean rating")
+            y = Axis.of_numbers(rows["score"], "mean score")
+            chart = Chart(x, y, title=f"{aspect}, {metric}")
             for system, rating, score in rows.select("system_id", "rating", "score").rows():
                 said = f"{system}: rating {number_text(rating)}, score {number_text(score, 4)}"
                 chart.dot(rating, score, "mark", said, system)

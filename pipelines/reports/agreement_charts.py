@@ -7,7 +7,7 @@ from itertools import product
 
 import polars as pl
 
-from pipelines.reports.charts import Axis, Chart
+from pipelines.reports.charts import Axis, Chart, short_name
 from pipelines.reports.numbers import MINUS, interval_text, number_text, p_value_text
 from pipelines.reports.pages import file_stem
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
@@ -62,8 +62,8 @@ def systems_chart(
     points: pl.DataFrame, metric: str, aspect: str, width: int = 190, height: int = 150
 ) -> Chart:
     """Draw each system's mean score and mean rating, with both intervals; some rows are needed."""
-    x = Axis.of_numbers(_ends(points, "x"), f"Mean score, {metric}")
-    y = Axis.of_numbers(_ends(points, "y"), f"Mean rating, {aspect}")
+    x = Axis.of_numbers(_ends(points, "x"), f"Mean score, {short_name(metric)}")
+    y = Axis.of_numbers(_ends(points, "y"), f"Mean rating, {short_name(aspect)}")
     chart = Chart(x, y, width=width, height=height)
     for row in points.iter_rows(named=True):
         ends = [(row[f"{axis}_low"], row[f"{axis}_high"]) for axis in "xy"]

@@ -46,8 +46,8 @@ SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
 """Between these an axis has ticks at round numbers."""
 OTHER_FONTS = 1.15
 """How much wider than Helvetica the font of a reader may be."""
-LONGEST_LABEL = 20
-"""Characters of a name in a chart; its title has all."""
+LONGEST_LABEL, LONGEST_TITLE = 20, 36
+"""Characters of a name in a chart, and of the title of a chart or an axis."""
 
 Place = tuple[float, float]
 Ends = tuple[float | None, float | None]
@@ -121,9 +121,9 @@ def _tick_text(tick: float, n_decimals: int) -> str:
     return f"{tick:.3g}".replace("-", MINUS)
 
 
-def short_name(name: str) -> str:
+def short_name(name: str, longest: int = LONGEST_LABEL) -> str:
     """Shorten a name at its beginning: what tells names apart is mostly at the end."""
-    return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"
+    return name if len(name) <= longest else f"…{name[1 - longest :]}"
 
 
 # Charts of two axes
@@ -208,15 +208,18 @@ class Chart:
             level = "".join(f"M0 {_px(y)}H{_px(self.width)}" for y, _ in ys)
             yield f'<path class="grid" d="{upright}{level}"/>'
         yield '<g text-anchor="middle">'
-        yield from (f'<text x="{_px(x)}" y="{below}">{xml_text(text)}</text>' for x, text in xs)
+        widest = OTHER_FONTS * max((text_width(text, FONT_SIZE) for _, text in xs), default=0.0)
+        step = math.ceil((widest + 4) * max(len(xs) - 1, 1) / self.width)
+        for x, text in xs[::step]:  # as many as there is room for
+            yield f'<text x="{_px(x)}" y="{below}">{xml_text(text)}</text>'
         if self.title:
-            yield f'<text class="title" x="{middle}" y="-8">{xml_text(self.title)}</text>'
+            yield f'<text class="title" x="{middle}" y="-8">{_titled(self.title)}</text>'
         if self.x.title:
             place = f'x="{middle}" y="{_px(self.height + 36)}"'
-            yield f'<text class="title" {place}>{xml_text(self.x.title)}</text>'
+            yield f'<text class="title" {place}>{_titled(self.x.title)}</text>'
         if self.y.title:
             place = f"translate({_px(12 - self.margins()[0])} {_px(self.height / 2)}) rotate(-90)"
-            yield f'<text class="title" transform="{place}">{xml_text(self.y.title)}</text>'
+            yield f'<text class="title" transform="{place}">{_titled(self.y.title)}</text>'
         yield '</g><g text-anchor="end">'
         yield from (f'<text x="-8" y="{_px(y + 4)}">{xml_text(text)}</text>' for y, text in ys)
         yield "</g>"
@@ -256,6 +259,10 @@ def _px(value: float) -> str:
 
 def _meet(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _titled(text: str) -> str:
+    return xml_text(short_name(text, LONGEST_TITLE))
 
 
 def series(number: int) -> str:
