@@ -106,7 +106,8 @@ def _apart(low: float, high: float) -> Place:
     if largest > LARGEST_SPAN:
         return min(low, 0.0), max(high, 0.0)
     if high - low <= 1e-9 * largest:
-        return low - (largest or 1.0) / 10, high + (largest or 1.0) / 10
+        margin = max(largest or 1.0, 1e-300) / 10  # of the smallest numbers there is no tenth
+        return low - margin, high + margin
     return low, high
 
 
