@@ -21,7 +21,6 @@ def main(*words: str) -> None:
         for page, picture, first, height in zip(*[iter(words)] * 4, strict=True):
             tab = browser.new_page(viewport={"width": WIDTH, "height": 2000}, color_scheme="light")
             tab.goto(Path(page).resolve().as_uri())
-            tab.wait_for_timeout(1000)  # charts are drawn
             box = tab.locator(first).first.bounding_box() or {"y": 0}
             clip = {"x": 0, "y": box["y"], "width": WIDTH, "height": int(height)}
             tab.screenshot(path=picture, clip=clip)  # type: ignore[arg-type]

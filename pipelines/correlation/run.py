@@ -187,7 +187,7 @@ def _write(result: AgreementResult, folder: Path, *, all_tables: bool) -> None:
 
     With `all_tables` the correlations as CSV, too, and all others as both, in `tables/long/`.
     """
-    from pipelines.reports.agreement_report import write_report  # brings a library of charts
+    from pipelines.reports.agreement_report import write_report  # brings jinja2
 
     write_report(result, folder, all_tables=all_tables)
     for name in TABLES if all_tables else (MAIN_TABLE,):

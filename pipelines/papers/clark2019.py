@@ -28,13 +28,13 @@ from pipelines.papers.table import (
     Scored,
     Shown,
     base_of,
-    chart_of,
     is_rouge_f,
     laid_out,
     typed,
     variant_of,
 )
-from pipelines.reports.numbers import p_value_text
+from pipelines.reports.charts import Axis, Chart, drawn, series
+from pipelines.reports.numbers import number_text, p_value_text
 from pipelines.tables.keyed import KEYS, listed
 from pipelines.tables.study import is_baseline
 
@@ -171,18 +171,36 @@ def _figure3(scored: Scored) -> Shown | None:
         *("aspect", "metric", "base", "variant", "coefficient", "value", "^n_.*$", "reason")
     )
 
-    bases = list(dict.fromkeys(map(base_of, names)))
-    shown = frame.drop_nulls("value").with_columns(pl.col("variant").replace("", "none"))
-    chart = chart_of("clark2019-figure3", shown)
-    chart["encoding"]["y"]["sort"] = sorted(names, key=lambda name: bases.index(base_of(name)))
-    if not any(map(variant_of, names)):
-        chart["encoding"]["color"]["legend"] = None
     return Shown(
         title="Spearman correlation of each metric with human ratings, by encoder",
         frame=frame,
         notes=("Over all summaries.", *table2.notes[2:]),
-        chart=chart,
+        chart=_bars(frame.drop_nulls("value")),
     )
+
+
+def _bars(shown: pl.DataFrame) -> str | None:
+    """Draw a bar for each metric, by aspect, in the colour of its encoder."""
+    if shown.is_empty():
+        return None
+    bases = shown["base"].unique(maintain_order=True).to_list()
+    metrics = sorted(
+        shown["metric"].unique(maintain_order=True), key=lambda m: bases.index(base_of(m))
+    )
+    variants = shown["variant"].unique(maintain_order=True).to_list()
+    x = Axis.of_numbers([0.0, *shown["value"]], "Spearman correlation")
+    charts = []
+    for (aspect,), rows in shown.group_by("aspect", maintain_order=True):
+        y = Axis.of_names(metrics[::-1])
+        chart = Chart(x, y, width=180, height=18 * len(metrics), title=str(aspect))
+        for row in rows.iter_rows(named=True):
+            at = len(metrics) - 1 - metrics.index(row["metric"])
+            title = f"{row['metric']}: {number_text(row['value'])}"
+            kind = series(variants.index(row["variant"]))
+            chart.bar((0.0, at - 0.4), (row["value"], at + 0.4), kind, title)
+        charts.append(chart)
+    legend = [variant or "none" for variant in variants] if any(variants) else []
+    return drawn([charts], "Spearman correlation of each metric", legend=legend, is_file=True)
 
 
 def _encoders_compared(scored: Scored) -> Shown | None:

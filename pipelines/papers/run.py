@@ -160,6 +160,4 @@ def _write(result: Reproduction, out: Output) -> None:
     for figure in result.figures:
         out.write(figure.frame.write_csv().encode(), f"{figure.name}.csv")
         if figure.chart:
-            from pipelines.reports.charts import draw_svg
-
-            out.write(draw_svg(dict(figure.chart)).encode(), f"{figure.name}.svg")
+            out.write(figure.chart.encode(), f"{figure.name}.svg")

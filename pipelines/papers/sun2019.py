@@ -29,13 +29,14 @@ from pipelines.papers.table import (
     Row,
     Scored,
     Shown,
-    chart_of,
     correlation_row,
     is_against_source,
     is_rouge,
     size_notes,
     typed,
 )
+from pipelines.reports.charts import Axis, Chart, drawn, series
+from pipelines.reports.numbers import number_text
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.study import is_baseline
 
@@ -51,6 +52,8 @@ N_DRAWS = 50
 """Figure 1: random sets of articles for each number of them."""
 N_SIZES = 10
 """Figure 1: numbers of articles, evenly spaced."""
+N_BESIDE = 4
+"""Figure 1: charts in a row."""
 CUTS = (400, 750, None)
 """Tokens of the source in Figure 2; None for all."""
 CUT_ENCODERS = ("max", "avg", "InferSent")
@@ -301,10 +304,6 @@ def figure1(scored: Scored) -> Shown:
         n_undefined=pl.Series(curve.n_undefined.T.ravel(), dtype=pl.Int64),
     )
 
-    low, high = pl.col("mean") - pl.col("deviation"), pl.col("mean") + pl.col("deviation")
-    shown = frame.drop_nulls("mean").with_columns(low=low, high=high)
-    chart = chart_of("sun2019-figure1", shown)
-    chart["facet"]["sort"] = list(scored.scores)
     return Shown(
         title="System-level Pearson correlation against the number of articles",
         frame=frame,
@@ -313,8 +312,34 @@ def figure1(scored: Scored) -> Shown:
             "not name its coefficient. Sets of nearly all articles overlap: the bars shrink "
             "to nothing at the right end whatever the error of the last point.",
         ),
-        chart=chart,
+        chart=_curves(frame.drop_nulls("mean")),
     )
+
+
+def _curves(shown: pl.DataFrame) -> str | None:
+    """Draw a chart for each metric, with a line for each aspect and its deviations."""
+    if shown.is_empty():
+        return None
+    aspects = shown["aspect"].unique(maintain_order=True).to_list()
+    low, high = shown["mean"] - shown["deviation"], shown["mean"] + shown["deviation"]
+    x, y = (
+        Axis.of_numbers(shown["n_documents"], "articles"),
+        Axis.of_numbers([*low, *high], "Pearson"),
+    )
+    charts = []
+    for (metric,), of_metric in shown.group_by("metric", maintain_order=True):
+        chart = Chart(x, y, title=str(metric))
+        for (aspect,), rows in of_metric.group_by("aspect", maintain_order=True):
+            kind = series(aspects.index(aspect))
+            points = rows.select("n_documents", "mean", "deviation").rows()
+            chart.line([(n, mean) for n, mean, _ in points], kind, str(aspect))
+            for n, mean, deviation in points:
+                chart.line([(n, mean - deviation), (n, mean + deviation)], kind)
+                said = f"{aspect}, {n} articles: {number_text(mean)} ± {number_text(deviation)}"
+                chart.dot(n, mean, kind, said)
+        charts.append(chart)
+    rows_of_charts = [charts[k : k + N_BESIDE] for k in range(0, len(charts), N_BESIDE)]
+    return drawn(rows_of_charts, "Correlation against articles", legend=aspects, is_file=True)
 
 
 def figure2(scored: Scored) -> Shown | None:
@@ -338,17 +363,37 @@ def figure2(scored: Scored) -> Shown | None:
         return None
     frame = typed(rows)
 
-    length = pl.col("source_tokens").cast(pl.String).fill_null("all")
-    chart = chart_of("sun2019-figure2", frame.drop_nulls("value").with_columns(length=length))
-    lengths = [*map(str, frame["source_tokens"].drop_nulls().unique().sort()), "all"]
-    chart["encoding"]["x"]["sort"] = lengths
-    chart["encoding"]["column"]["sort"] = list(scored.ratings)
     return Shown(
         title="System-level correlation when only the beginning of the source is read",
         frame=frame,
         notes=("`source_tokens` is null where the whole source was read.", *size_notes(frame)),
-        chart=chart,
+        chart=_by_length(frame.drop_nulls("value")),
     )
+
+
+def _by_length(shown: pl.DataFrame) -> str | None:
+    """Draw a row of charts for each coefficient and a column for each aspect."""
+    if shown.is_empty():
+        return None
+    lengths = [*shown["source_tokens"].drop_nulls().unique().sort(), None]
+    metrics, aspects, coefficients = (
+        shown[name].unique(maintain_order=True).to_list()
+        for name in ("metric", "aspect", "coefficient")
+    )
+    x = Axis.of_names([str(n or "all") for n in lengths], "first tokens of the source")
+    charts = []
+    for coefficient in coefficients:
+        y = Axis.of_numbers(shown.filter(coefficient=coefficient)["value"], coefficient)
+        charts.append([Chart(x, y, title=aspect) for aspect in aspects])
+        for chart, (k, metric) in itertools.product(charts[-1], enumerate(metrics)):
+            rows = shown.filter(coefficient=coefficient, aspect=chart.title, metric=metric)
+            points = [
+                (lengths.index(n), v) for n, v in rows.select("source_tokens", "value").rows()
+            ]
+            chart.line(points, series(k), metric)
+            for at, value in points:
+                chart.dot(at, value, series(k), f"{metric}: {number_text(value)}")
+    return drawn(charts, "Correlation by length of the source", legend=metrics, is_file=True)
 
 
 def _source_cuts(scored: Scored) -> dict[str, dict[int | None, str]]:
@@ -382,14 +427,29 @@ def figure3(scored: Scored) -> Shown:
         parts.append(part.with_columns(**means, n_documents=pl.Series((~np.isnan(x)).sum(1))))
     frame = pl.concat(parts).with_columns(pl.selectors.float().fill_nan(None))
 
-    chart = chart_of("sun2019-figure3", frame.drop_nulls(["score", "rating"]))
-    chart["facet"]["column"]["sort"] = list(scored.ratings)
-    chart["facet"]["row"]["sort"] = list(scored.scores)
     return Shown(
         title="Mean rating and mean score of each system",
         frame=frame,
         notes=("Means over the documents with both a score and a rating.",),
-        chart=chart,
+        chart=_systems(frame.drop_nulls(["score", "rating"])),
+    )
+
+
+def _systems(shown: pl.DataFrame) -> str | None:
+    """Draw the systems, a row of charts for each metric and a column for each aspect."""
+    charts: list[list[Chart]] = []
+    for (metric,), of_metric in shown.group_by("metric", maintain_order=True):
+        charts.append([])
+        for (aspect,), rows in of_metric.group_by("aspect", maintain_order=True):
+            x = Axis.of_numbers(rows["rating"], "mean rating")
+            y = Axis.of_numbers(rows["score"], "mean score")
+            chart = Chart(x, y, title=f"{aspect}, {metric}")
+            for system, rating, score in rows.select("system_id", "rating", "score").rows():
+                said = f"{system}: rating {number_text(rating)}, score {number_text(score, 4)}"
+                chart.dot(rating, score, "mark", said, system)
+            charts[-1].append(chart)
+    return (
+        drawn(charts, "Mean rating and mean score of each system", is_file=True) if charts else None
     )
 
 

@@ -6,11 +6,9 @@ What a table needs, and how it is made, is a `Table` of `bench`.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -93,8 +91,8 @@ class Shown:
     n_labels: int = 1
     """Columns of `printed`, from the left, that say what a row is about."""
     notes: Sequence[str] = ()
-    chart: Mapping[str, Any] | None = None
-    """The figure as Vega-Lite; None for a table."""
+    chart: str | None = None
+    """The figure as SVG; None for a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,12 +202,6 @@ def typed(rows: Sequence[Row]) -> pl.DataFrame:
         for name in rows[0]
     }  # fmt: skip
     return pl.DataFrame(rows, schema).with_columns(pl.selectors.float().fill_nan(None))
-
-
-def chart_of(name: str, frame: pl.DataFrame) -> dict[str, Any]:
-    """Return a chart of `charts.json` with its data."""
-    charts = json.loads(files(__package__).joinpath("charts.json").read_text("utf-8"))
-    return {**charts[name], "data": {"values": frame.to_dicts()}}
 
 
 def laid_out(index: Sequence[str], cells: Iterable[tuple[Sequence[str], str, str]]) -> pl.DataFrame:

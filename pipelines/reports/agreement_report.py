@@ -5,28 +5,37 @@ Only selection and order; nothing is computed anew, and how the page looks is in
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup
 
 from cluster.store import write_whole
-from pipelines.reports.charts import draw_svg, page_charts, paper_plots
+from pipelines.reports.agreement_charts import (
+    curves_chart,
+    difference_cells,
+    differences_chart,
+    paper_plots,
+    system_points,
+    systems_chart,
+)
+from pipelines.reports.charts import Axis, Mark, strip, ticks
 from pipelines.reports.numbers import UNDEFINED, count_text, interval_text, number_text, range_text
 from pipelines.reports.pages import file_stem, render_page
 from pipelines.reports.tables import PaperTable, escape_markdown, to_latex, to_markdown
-from pipelines.reports.verdict import verdict_of
+from pipelines.reports.verdict import AspectVerdict, verdict_of
 from pipelines.reports.words import (
     COEFFICIENTS,
     LEVEL_MEANINGS,
     LEVELS,
     SIGNIFICANCE,
     STATISTICS,
-    TESTS,
     in_order,
+    listed,
     selection,
 )
 from pipelines.settings.correlate import ACCURACIES, CORRELATIONS
@@ -42,8 +51,8 @@ COUNTS = {
 """Columns of the correlations that stand beside every number, with what they count."""
 SHOWN_DISAGREEMENTS = 6
 """Per aspect and metric; the table on disk has all."""
-AXIS_STEPS = ((0.3, 0.1), (1.6, 0.2), (math.inf, 0.5))
-"""Up to which span of an axis its ticks are so far apart."""
+CHART_SIZE = 380, 260
+"""Pixels between the axes of a chart on the page."""
 
 Row = Mapping[str, Any]
 
@@ -59,7 +68,7 @@ def write_report(result: AgreementResult, out: Path, *, all_tables: bool = False
         for name, table in paper_tables(result).items():
             files[f"tables/{name}.tex"] = to_latex(table, name)
         for name, plot in paper_plots(result).items():
-            files[f"plots/{name}.svg"] = draw_svg(plot)
+            files[f"plots/{name}.svg"] = plot
     for name, content in files.items():
         # A command line or a file name may hold bytes that are no text.
         write_whole(out / name, content.encode("utf-8", "replace"))
@@ -70,8 +79,7 @@ def render_report(result: AgreementResult) -> str:
     return render_page(
         "agreement_report.html",
         styles=["agreement_report.css"],
-        scripts=["agreement_report.js"],
-        with_charts=True,
+        scripts=["page.js"],
         about=result.about,
         view=report_view(result),
     )
@@ -282,49 +290,121 @@ def _caption(rows: pl.DataFrame, result: AgreementResult) -> str:
 
 
 def report_view(result: AgreementResult) -> dict[str, Any]:
-    """Arrange a result for the page `agreement_report.html`, besides its `about`."""
+    """Arrange a result for the page `agreement_report.html`, besides its `about`.
+
+    What the reader chooses among is a panel for each choice.
+    """
     about = result.about
     all_grids = list(grids(result))
     panels = [panel for grid in all_grids for panel in _panels(grid, result)]
     main = {"level": about.main_level, "coefficient": about.main_coefficient}
     first = next(panel for panel in panels if main.items() <= panel.items())
-    chosen = {name: first[name] for name in ("level", "aspect", "coefficient")}
-    best = [row["metric"] for row in first["rows"] if row["is_best"]]
-    chosen["metric"] = best[0] if best else first["rows"][0]["metric"]
-    tests = in_order(result.differences["test"], TESTS)
+    choices = {
+        "level": {grid.level: LEVELS[grid.level] for grid in all_grids},
+        "aspect": {name: name for name in result.aspects},
+        "coefficient": {grid.coefficient: grid.name for grid in all_grids},
+        "metric": {name: name for name in result.score_names},
+    }
+    verdicts = [_verdict(grid, result) for grid in all_grids if grid.coefficient in CORRELATIONS]
+    everywhere, of_metric = ("level", "aspect", "coefficient"), ("aspect", "metric")
+    views: dict[str, tuple[Iterable[dict[str, Any]], Sequence[str]]] = {
+        "verdicts": (verdicts, ("level", "coefficient")),
+        "panels": (panels, everywhere),
+        "overviews": ((_overview(grid, result) for grid in all_grids), ("level", "coefficient")),
+        "systems": (_systems(result), of_metric),
+        "differences": (_differences(result), everywhere),
+        "curves": (_curves(panels, result), everywhere),
+        "power": (_power(result), ("aspect",)),
+        "disagreements": (_disagreements(result), of_metric),
+    }
     return {
         "n": about.compared,
         "selection": selection(about.raters, about.excluded_systems),
-        "systems": sorted(about.systems, key=natural),
+        "system_names": sorted(about.systems, key=natural),
         "confidence": f"{100 * about.confidence:g}\N{NO-BREAK SPACE}%",
         "significance": f"{SIGNIFICANCE:g}",
-        "chosen": chosen,
-        "levels": {grid.level: LEVELS[grid.level] for grid in all_grids},
-        "aspects": {name: name for name in result.aspects},
-        "coefficients": {grid.coefficient: grid.name for grid in all_grids},
-        "metrics": {name: name for name in result.score_names},
-        "tests": {test: TESTS[test] for test in tests},
-        "verdicts": [
-            verdict_of(result, grid.level, grid.coefficient)
-            for grid in all_grids
-            if grid.coefficient in CORRELATIONS
-        ],
-        "overviews": [_overview(grid, result) for grid in all_grids],
-        "panels": panels,
+        "choices": choices,
+        "chosen": {name: first[name] for name in ("level", "aspect", "coefficient")}
+        | {"metric": _best_of(first["rows"])},
         "raters": list(_raters(result)),
-        "power": [
-            {"aspect": aspect, "rows": rows.to_dicts()}
-            for aspect in result.aspects
-            if not (rows := result.power.filter(aspect=aspect)).is_empty()
-        ],
-        "disagreements": [
-            {"aspect": aspect, "metric": metric, "rows": rows.head(SHOWN_DISAGREEMENTS).to_dicts()}
-            for (aspect, metric), rows in result.disagreements.group_by(
-                "aspect", "metric", maintain_order=True
-            )
-        ],
-        "charts": page_charts(result, chosen, tests),
+    } | {name: _with_gaps(view, keys, choices) for name, (view, keys) in views.items()}
+
+
+def _with_gaps(
+    panels: Iterable[dict[str, Any]], keys: Sequence[str], choices: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
+    """Say where each panel is among the choices; one without rows stands for what there is not."""
+    by_choice = {tuple(panel[key] for key in keys): panel for panel in panels}
+    if not by_choice:
+        return []
+    placed = []
+    for choice in product(*(choices[key] for key in keys)):
+        panel = by_choice.get(choice, {"is_missing": True, **dict(zip(keys, choice, strict=True))})
+        places = {key: list(choices[key]).index(panel[key]) for key in keys}
+        placed.append({"is_missing": False, **panel, "places": places})
+    return placed
+
+
+def _best_of(rows: Sequence[Row]) -> str:
+    """Name the best metric, or the first where none can be judged."""
+    return str(next((row["metric"] for row in rows if row["is_best"]), rows[0]["metric"]))
+
+
+# The first screen: which metric, and can one believe it
+
+
+def _verdict(grid: Grid, result: AgreementResult) -> dict[str, Any]:
+    verdict = verdict_of(result, grid.level, grid.coefficient)
+    values = [value for each in verdict.judged for value in (each.low, each.high)]
+    axis = Axis.of_numbers([grid.origin, *grid.rows["value"], *values, *grid.ceilings.values()])
+    return {
+        "level": grid.level,
+        "coefficient": grid.coefficient,
+        "headline": verdict.headline,
+        "belief": verdict.belief,
+        "title": verdict.title,
+        "meaning": verdict.meaning,
+        "name": grid.name,
+        "ticks": ticks(axis),
+        "has_ceiling": bool(grid.ceilings),
+        "weak": listed(verdict.judged[0].weak) if verdict.judged else "",
+        "aspects": [(each, _all_metrics(each, grid, axis)) for each in verdict.judged],
     }
+
+
+def _all_metrics(verdict: AspectVerdict, grid: Grid, axis: Axis) -> Markup:
+    """Draw all metrics on one line, the best last and with its interval."""
+    rows = grid.rows.filter(aspect=verdict.aspect).drop_nulls("value").sort("is_best", "is_tied")
+    marks = [
+        Mark(row["value"], _kind(row), f"{row['metric']}: {_estimate(row)}")
+        for row in rows.iter_rows(named=True)
+    ]
+    return strip(
+        axis,
+        marks,
+        interval=(verdict.low, verdict.high),
+        lines=_lines(grid, verdict.aspect),
+        label=f"All metrics for {verdict.aspect}",
+    )
+
+
+def _kind(row: Row) -> str:
+    if row["is_baseline"]:
+        return "baseline"
+    return "best" if row["is_best"] else "tied" if row["is_tied"] else "other"
+
+
+def _axis(grid: Grid) -> Axis:
+    """Return one axis for all aspects of a grid."""
+    ends = [value for name in ("value", "low", "high") for value in grid.rows[name]]
+    return Axis.of_numbers([grid.origin, *ends, *grid.ceilings.values()])
+
+
+def _lines(grid: Grid, aspect: str) -> list[Mark]:
+    """Return the upright lines: a metric that knows nothing, and the raters among themselves."""
+    ceiling = grid.ceilings.get(aspect)
+    above = [] if ceiling is None else [Mark(ceiling, "ceiling")]
+    return [Mark(grid.origin, "zero"), *above]
 
 
 # Correlations
@@ -358,31 +438,75 @@ def _overview(grid: Grid, result: AgreementResult) -> dict[str, Any]:
 
 def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
     """Yield the metrics of each aspect, the best first, on one axis for all aspects."""
-    drawn = [*grid.rows["value"], *grid.rows["low"], *grid.rows["high"], *grid.ceilings.values()]
-    ticks = _ticks([grid.origin, *(value for value in drawn if value is not None)])
+    axis = _axis(grid)
     for aspect in result.aspects:
         rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
+        lines = _lines(grid, aspect)
         yield {
             "level": grid.level,
             "aspect": aspect,
             "coefficient": grid.coefficient,
             "title": f"{aspect}: {grid.title}",
             "meaning": LEVEL_MEANINGS[grid.level],
-            "origin": grid.origin,
-            "ticks": ticks,
+            "ticks": ticks(axis),
             "ceiling": grid.ceilings.get(aspect),
             "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
-            "rows": rows.to_dicts(),
+            "rows": [
+                row | {"drawn": _drawn(row, axis, lines)} for row in rows.iter_rows(named=True)
+            ],
         }
 
 
-def _ticks(shown: Sequence[float]) -> list[float]:
-    step = next(step for span, step in AXIS_STEPS if max(shown) - min(shown) <= span)
-    first, last = math.floor(min(shown) / step), math.ceil(max(shown) / step)
-    return [round(index * step, 1) for index in range(first, max(last, first + 1) + 1)]
+def _drawn(row: Row, axis: Axis, lines: Sequence[Mark]) -> Markup | None:
+    if row["value"] is None:
+        return None
+    kind = "baseline" if row["is_baseline"] else "mark"
+    return strip(axis, [Mark(row["value"], kind)], interval=(row["low"], row["high"]), lines=lines)
 
 
-# Raters
+# Charts
+
+
+def _systems(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    points = system_points(result.systems)
+    for (aspect, metric), rows in points.group_by("aspect", "metric", maintain_order=True):
+        chart = systems_chart(rows, str(metric), str(aspect), *CHART_SIZE)
+        label = f"Mean rating ({aspect}) of each system against its mean score ({metric})"
+        yield {"aspect": aspect, "metric": metric, "chart": chart.svg(label)}
+
+
+def _differences(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    """Yield the differences under the coefficient of the verdict; of all they would be too many."""
+    index = ["level", "aspect", "coefficient"]
+    cells = difference_cells(result.differences.filter(coefficient=result.about.main_coefficient))
+    for place, rows in cells.group_by(index, maintain_order=True):
+        chart = differences_chart(rows).svg("Differences between metrics")
+        yield {**dict(zip(index, place, strict=True)), "chart": chart}
+
+
+def _curves(panels: Sequence[dict[str, Any]], result: AgreementResult) -> Iterator[dict[str, Any]]:
+    for panel in panels:
+        here = {name: panel[name] for name in ("level", "aspect", "coefficient")}
+        rows = result.sample_size.filter(**here).drop_nulls("mean")
+        if not rows.is_empty():
+            best, title = _best_of(panel["rows"]), COEFFICIENTS[here["coefficient"]]
+            chart = curves_chart(rows, best, title, *CHART_SIZE)
+            yield {**here, "best": best, "chart": chart.svg(f"{title} and number of documents")}
+
+
+# Tables
+
+
+def _power(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    for (aspect,), rows in result.power.group_by("aspect", maintain_order=True):
+        yield {"aspect": aspect, "rows": rows.to_dicts()}
+
+
+def _disagreements(result: AgreementResult) -> Iterator[dict[str, Any]]:
+    index = ["aspect", "metric"]
+    for (aspect, metric), rows in result.disagreements.group_by(index, maintain_order=True):
+        shown = rows.head(SHOWN_DISAGREEMENTS).to_dicts()
+        yield {"aspect": aspect, "metric": metric, "rows": shown}
 
 
 def _raters(result: AgreementResult) -> Iterator[dict[str, Any]]:

@@ -1,242 +1,392 @@
-"""The charts of an agreement report, specified once and used twice: on the page and in papers.
+"""Charts as SVG, drawn here without a library: on pages, and as files for papers.
 
-What they look like is in `templates/charts/*.json` (Vega-Lite). On the page a chart holds all rows
-and shows those of the reader's choices, which are Vega parameters; its colours are variables of
-the page's style sheet, so that it follows the light and the dark theme. For a paper the same chart
-is drawn from the rows of one choice.
+A mark has a class, which says its colour: on a page that of the theme, in a file a fixed one. Where
+it has a title, a browser shows that when the mark is pointed at. Nothing is measured by a browser:
+texts are as wide as they are in Helvetica.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from pathlib import Path
 
-import polars as pl
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from pipelines.reports.pages import TEMPLATES, VEGA_LITE, file_stem
-from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
-from pipelines.tables.records import ALL, AgreementResult
+from pipelines.reports.numbers import MINUS, number_text
+from sms.svg_text import text_width, xml_text
 
-SIGNIFICANT_DIGITS = 8
-"""Of a number in a chart, enough for the decimals shown of one below 10,000; tables have all."""
-LONGEST_LABEL = 20
-"""Characters of a system's name in a plot; pointing at its dot shows all."""
+FONT_SIZE = 12
+STYLE = Path(__file__).with_name("templates") / "charts.css"
+"""What marks look like; its colours are variables."""
+FILE_COLOURS: Mapping[str, str] = {
+    "ink": "#000000",
+    "muted": "#444444",
+    "rule": "#dddddd",
+    "rule-strong": "#777777",
+    "paper": "#ffffff",
+    "accent": "#17568c",
+    "counter": "#a8480f",
+}
+"""The variables, in a file."""
+FILE_FONT = (
+    f'font-size="{FONT_SIZE}" font-family="Helvetica, Arial, \'Liberation Sans\', sans-serif"'
+)
+N_SERIES = 8
+"""Colours of lines and bars that a legend names; more of them are dashed."""
+MOST_TICKS = 8
+MOST_DECIMALS = 4
+"""Of a number at an axis; other numbers are written with an exponent."""
+LARGEST_TICK = 1e6
+"""The first that is written with an exponent."""
+SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
+"""Between these an axis has ticks at round numbers."""
+OTHER_FONTS = 1.15
+"""How much wider than Helvetica the font of a reader may be."""
+LONGEST_LABEL, LONGEST_TITLE = 20, 36
+"""Characters of a name in a chart, and of the title of a chart or an axis."""
 
-Spec = dict[str, Any]
-# One column of a two-column paper is about 240 points wide: at that width the text has 8 points.
-PAGE, PAPER = json.loads((TEMPLATES / "charts" / "looks.json").read_text("utf-8")).values()
-"""Colours, font (sizes in pixels)."""
-PAGE_STEP, PAPER_STEP = 26, 13
-"""Pixels per row of a matrix."""
-
-_TEMPLATES = Environment(loader=FileSystemLoader(TEMPLATES / "charts"), undefined=StrictUndefined)
-
-
-# Rows
-
-
-def system_points(systems: pl.DataFrame) -> pl.DataFrame:
-    """Pair each system's mean rating with its mean score, for every aspect and metric.
-
-    `label` is the system's name as there is room for it beside a dot: what tells systems apart is
-    mostly at the end.
-    """
-    ends = ["mean", "low", "high"]
-    kept = systems.drop_nulls("mean").select("system_id", "kind", "name", *ends)
-    ratings = kept.filter(kind="rating").drop("kind")
-    scores = kept.filter(kind="metric").drop("kind")
-    points = ratings.rename({"name": "aspect"} | {end: f"y_{end}" for end in ends}).join(
-        scores.rename({"name": "metric"} | {end: f"x_{end}" for end in ends}),
-        on="system_id",
-        maintain_order="left_right",
-    )
-    name, end = pl.col("system_id"), pl.col("system_id").str.tail(LONGEST_LABEL - 1)
-    is_long = name.str.len_chars() > LONGEST_LABEL
-    return points.with_columns(label=pl.when(is_long).then(pl.format("…{}", end)).otherwise(name))
+Place = tuple[float, float]
+Ends = tuple[float | None, float | None]
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
 
 
-def difference_cells(differences: pl.DataFrame) -> pl.DataFrame:
-    """Put the tests of one pair of metrics into one row: Holm's p-value under `p_TEST`.
-
-    Of the family of all pairs, which a matrix is about; there are no rows where it was not asked
-    for. Pairs whose difference is undefined are left out: Vega would draw them as equal.
-    """
-    differences = differences.filter(against=ALL)
-    index = ["aspect", "level", "coefficient", "metric_a", "metric_b"]
-    shown = ["value_a", "value_b", "difference", "low", "high"]
-    cells = (
-        differences.drop_nulls("difference")
-        .group_by(index, maintain_order=True)
-        .agg(pl.col(shown).first())
-    )
-    for test in in_order(differences["test"], TESTS):
-        one = differences.filter(test=test).select(*index, pl.col("p_holm").alias(f"p_{test}"))
-        cells = cells.join(one, on=index, how="left", maintain_order="left")
-    return cells
+# Axes
 
 
-def curve_points(sample_size: pl.DataFrame) -> pl.DataFrame:
-    """Keep the sizes whose correlation is defined, and the columns that are drawn."""
-    return sample_size.drop_nulls("mean").drop("n_draws", "n_undefined")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One side of a chart: its ends, what is written along it, and its title."""
 
+    low: float
+    high: float
+    labels: Mapping[float, str]
+    """By value."""
+    title: str = ""
 
-def compact(frame: pl.DataFrame) -> dict[str, Any]:
-    """Turn a table into `columns`, `rows` and, for cells that are indices to them, `texts`."""
-    texts = {}
-    columns = []
-    for column in frame:
-        if column.dtype == pl.String:
-            texts[column.name] = column.unique(maintain_order=True).to_list()
-            position = {text: index for index, text in enumerate(texts[column.name])}
-            columns.append([position[text] for text in column])
-        elif column.dtype.is_float():
-            columns.append(column.fill_nan(None).round_sig_figs(SIGNIFICANT_DIGITS).to_list())
+    @classmethod
+    def of_numbers(cls, values: Iterable[float | None], title: str = "") -> Axis:
+        """Begin and end at round numbers around the values that are defined.
+
+        Where numbers are too large or too small for that, the ends are the values.
+        """
+        known = [value for value in values if value is not None and math.isfinite(value)]
+        low, high = _apart(min(known, default=0.0), max(known, default=1.0))
+        span = high - low
+        if not SMALLEST_SPAN < span < LARGEST_SPAN:
+            ticks, n_decimals = [low, high], MOST_DECIMALS + 1
         else:
-            columns.append(column.to_list())
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return {"columns": frame.columns, "rows": rows, "texts": texts}
+            step = _round_step(span)
+            first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+            n_decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+            ticks = [round(k * step, n_decimals) for k in range(first, last + 1)]
+        labels = {tick: _tick_text(tick, n_decimals) for tick in ticks}
+        return cls(low=ticks[0], high=ticks[-1], labels=labels, title=title)
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], title: str = "") -> Axis:
+        """Give each name a place of its own: 0, 1, 2, ..."""
+        labels = {float(k): short_name(name) for k, name in enumerate(names)}
+        return cls(low=-0.5, high=len(names) - 0.5, labels=labels, title=title)
+
+    def share(self, value: float) -> float:
+        """Return where a value is, from 0 at the low end to 1 at the high one."""
+        largest = max(abs(self.low), abs(self.high))  # a span may be too large for a float
+        low, high, value = (each / largest for each in (self.low, self.high, value))
+        return (value - low) / (high - low)
 
 
-# On the page
+def _apart(low: float, high: float) -> Place:
+    """Move two ends apart that are equal, or nearly so."""
+    largest = max(abs(low), abs(high))
+    if largest > LARGEST_SPAN:
+        return min(low, 0.0), max(high, 0.0)
+    if high - low <= 1e-9 * largest:
+        margin = max(largest or 1.0, 1e-300) / 10  # of the smallest numbers there is no tenth
+        return low - margin, high + margin
+    return low, high
 
 
-def page_charts(
-    result: AgreementResult, chosen: Mapping[str, str], tests: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Specify the charts that have rows, by name; each shows the rows of the reader's choices.
+def _round_step(span: float) -> float:
+    power = 10.0 ** math.floor(math.log10(span / MOST_TICKS))
+    return next(k * power for k in (1, 2, 5, 10) if k * power * MOST_TICKS >= span)
 
-    `chosen` are the first choices. Each chart has, for JSON, `spec` without its data, `data` (see
-    `compact`), and `matching`, the columns whose values must be as chosen.
+
+def _tick_text(tick: float, n_decimals: int) -> str:
+    if n_decimals <= MOST_DECIMALS and abs(tick) < LARGEST_TICK:
+        return number_text(tick, n_decimals)
+    return f"{tick:.3g}".replace("-", MINUS)
+
+
+def short_name(name: str, longest: int = LONGEST_LABEL) -> str:
+    """Shorten a name at its beginning: what tells names apart is mostly at the end."""
+    return name if len(name) <= longest else f"…{name[1 - longest :]}"
+
+
+# Charts of two axes
+
+
+class Chart:
+    """Marks between two axes; later ones lie on earlier ones."""
+
+    def __init__(
+        self,
+        x: Axis,
+        y: Axis,
+        *,
+        width: float = 190,
+        height: float = 150,
+        title: str = "",
+        has_grid: bool = True,
+    ) -> None:
+        """Begin without marks; the size in pixels is that of the area between the axes."""
+        self.x, self.y, self.width, self.height = x, y, width, height
+        self.title, self.has_grid = title, has_grid
+        self._marks: list[str] = []
+        self._dots: list[Place] = []
+        self._names: list[tuple[Place, str]] = []
+
+    def dot(self, x: float, y: float, kind: str, title: str = "", name: str = "") -> None:
+        """Draw a value; its name stands beside it if there is room."""
+        place = self._place(x, y)
+        self._add(f'circle class="{kind}" cx="{_px(place[0])}" cy="{_px(place[1])}" r="4"', title)
+        self._dots.append(place)
+        if name:
+            self._names.append((place, name))
+
+    def cross(self, x: float, y: float, across: Ends, upright: Ends) -> None:
+        """Draw the intervals of a value on both axes, where they are known."""
+        (left, right), (low, high) = across, upright
+        if left is not None and right is not None:
+            self.line([(left, y), (right, y)], "whisker")
+        if low is not None and high is not None:
+            self.line([(x, low), (x, high)], "whisker")
+
+    def line(self, points: Iterable[Place], kind: str, title: str = "") -> None:
+        """Join points."""
+        self._add(f'polyline class="{kind}" points="{self._path(points)}"', title)
+
+    def area(self, points: Iterable[Place], kind: str) -> None:
+        """Fill what lies inside points."""
+        self._add(f'polygon class="{kind}" points="{self._path(points)}"')
+
+    def bar(self, start: Place, end: Place, kind: str, title: str = "", text: str = "") -> None:
+        """Fill a rectangle between two corners, and write in its middle."""
+        (x1, y1), (x2, y2) = self._place(*start), self._place(*end)
+        left, top = min(x1, x2), min(y1, y2)
+        size = f'width="{_px(abs(x2 - x1))}" height="{_px(abs(y2 - y1))}"'
+        self._add(f'rect class="{kind}" x="{_px(left)}" y="{_px(top)}" {size}', title)
+        if text:
+            where = f'x="{_px((x1 + x2) / 2)}" y="{_px((y1 + y2) / 2 + 4)}" text-anchor="middle"'
+            self._marks.append(f'<text class="name" {where}>{xml_text(text)}</text>')
+
+    def svg(self, label: str, *, is_file: bool = False) -> Markup:
+        """Draw the chart alone."""
+        return drawn([[self]], label, is_file=is_file)
+
+    def parts(self) -> list[str]:
+        """Draw title, axes and marks, from the corner between the axes and the title."""
+        return [*self._axes(), *self._marks, *self._placed_names()]
+
+    def margins(self) -> Box:
+        """Return the room that labels and titles take at the left, top, right and bottom."""
+        widest = max((text_width(text, FONT_SIZE) for text in self.y.labels.values()), default=0.0)
+        last = text_width([*self.x.labels.values(), ""][0], FONT_SIZE) / 2
+        left = 8 + OTHER_FONTS * widest + (20 if self.y.title else 0)
+        top = 24 if self.title else 8
+        return left, top, max(8.0, last), 22 + (20 if self.x.title else 0)
+
+    def _axes(self) -> Iterable[str]:
+        xs = [(self.x.share(value) * self.width, text) for value, text in self.x.labels.items()]
+        ys = [((1 - self.y.share(v)) * self.height, text) for v, text in self.y.labels.items()]
+        below, middle = _px(self.height + 16), _px(self.width / 2)
+        if self.has_grid:
+            upright = "".join(f"M{_px(x)} 0V{_px(self.height)}" for x, _ in xs)
+            level = "".join(f"M0 {_px(y)}H{_px(self.width)}" for y, _ in ys)
+            yield f'<path class="grid" d="{upright}{level}"/>'
+        yield '<g text-anchor="middle">'
+        widest = OTHER_FONTS * max((text_width(text, FONT_SIZE) for _, text in xs), default=0.0)
+        step = math.ceil((widest + 4) * max(len(xs) - 1, 1) / self.width)
+        for x, text in xs[::step]:  # as many as there is room for
+            yield f'<text x="{_px(x)}" y="{below}">{xml_text(text)}</text>'
+        if self.title:
+            yield f'<text class="title" x="{middle}" y="-8">{_titled(self.title)}</text>'
+        if self.x.title:
+            place = f'x="{middle}" y="{_px(self.height + 36)}"'
+            yield f'<text class="title" {place}>{_titled(self.x.title)}</text>'
+        if self.y.title:
+            place = f"translate({_px(12 - self.margins()[0])} {_px(self.height / 2)}) rotate(-90)"
+            yield f'<text class="title" transform="{place}">{_titled(self.y.title)}</text>'
+        yield '</g><g text-anchor="end">'
+        yield from (f'<text x="-8" y="{_px(y + 4)}">{xml_text(text)}</text>' for y, text in ys)
+        yield "</g>"
+
+    def _placed_names(self) -> Iterable[str]:
+        """Write names where they lie on no dot, on no other name and inside the chart."""
+        taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in self._dots]
+        for (x, y), name in self._names:
+            shown = short_name(name)
+            width = text_width(shown, FONT_SIZE)
+            for dx, dy in product((7, -7 - width, -width / 2), (4, -8, 17)):
+                box = (x + dx, y + dy - 10, x + dx + width, y + dy + 3)
+                is_inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0
+                if is_inside and box[3] <= self.height and not any(_meet(box, b) for b in taken):
+                    taken.append(box)
+                    # whatever font there is, the name is as wide as this takes it
+                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" textLength="{_px(width)}"'
+                    yield f'<text class="name" {place}>{xml_text(shown)}</text>'
+                    break
+
+    def _add(self, element: str, title: str = "") -> None:
+        name = element.partition(" ")[0]
+        inside = f"><title>{xml_text(title)}</title></{name}>" if title else "/>"
+        self._marks.append(f"<{element}{inside}")
+
+    def _place(self, x: float, y: float) -> Place:
+        return self.x.share(x) * self.width, (1 - self.y.share(y)) * self.height
+
+    def _path(self, points: Iterable[Place]) -> str:
+        return " ".join(f"{_px(x)},{_px(y)}" for x, y in (self._place(*each) for each in points))
+
+
+def _px(value: float) -> str:
+    """Write a place with one decimal, if it needs it."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _titled(text: str) -> str:
+    return xml_text(short_name(text, LONGEST_TITLE))
+
+
+def series(number: int) -> str:
+    """Return the class of a line or bar that a legend names."""
+    return f"series series-{number % N_SERIES}" + (" dashed" if number >= N_SERIES else "")
+
+
+def drawn(
+    rows: Sequence[Sequence[Chart]],
+    label: str,
+    *,
+    legend: Sequence[str] = (),
+    is_file: bool = False,
+) -> Markup:
+    """Draw charts in rows, with a legend of their series above them, as one SVG.
+
+    A file has its colours in it and no need of a page.
     """
-    here = {name: chosen[name] for name in ("level", "aspect", "coefficient")}
-    of_system = {name: chosen[name] for name in ("aspect", "metric")}
-    of_curve = {"metric": chosen["metric"], "coefficient_label": COEFFICIENTS[here["coefficient"]]}
-    titles = {"x_title": {"signal": "'Mean score, ' + metric"}}
-    titles |= {"y_title": {"signal": "'Mean rating, ' + aspect"}}
-    label = {"signal": "coefficient_label"}
-    scatter = _specified("systems", PAGE, **titles)
-    matrix = _specified("differences", PAGE, p_value="datum['p_' + test]")
-    curves = _specified("sample-size", PAGE, chosen="metric", y_title=label)
-    cells, height = difference_cells(result.differences), PAGE_STEP * len(result.score_names)
-    charts = {
-        "systems": _live(scatter, system_points(result.systems), of_system, 440),
-        "differences": _live(matrix, cells, here, height, test=next(iter(tests), "")),
-        "sample-size": _live(curves, curve_points(result.sample_size), here, 360, **of_curve),
-    }
-    return {name: chart for name, chart in charts.items() if chart["data"]["rows"]}
+    charts = [chart for row in rows for chart in row]
+    left, top, right, bottom = (
+        max(side) for side in zip(*(c.margins() for c in charts), strict=True)
+    )
+    step_x = left + max(chart.width for chart in charts) + right + 8
+    step_y = top + max(chart.height for chart in charts) + bottom + 8
+    width = step_x * max(map(len, rows))
+    parts, legend_height = _legend(legend, width)
+    for i, row in enumerate(rows):
+        for j, chart in enumerate(row):
+            x, y = j * step_x + left, i * step_y + top + legend_height
+            parts += [f'<g transform="translate({x:.1f} {y:.1f})">', *chart.parts(), "</g>"]
+    height = legend_height + step_y * len(rows)
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    parts = [
+        f'<style>{_file_style()}</style><rect class="back" {size}/>' if is_file else "",
+        *parts,
+    ]
+    of_file = f'xmlns="http://www.w3.org/2000/svg" {FILE_FONT} ' if is_file else ""
+    return Markup(
+        f'<svg {of_file}class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {size} role="img" '
+        f'aria-label="{xml_text(label)}">{"".join(parts)}</svg>'
+    )
 
 
-def _specified(name: str, look: Mapping[str, str | int], **values: object) -> Spec:
-    """Read the specification of a chart, without data and size."""
-    values |= {"look": look, "significance": SIGNIFICANCE}
-    return json.loads(_TEMPLATES.get_template(f"{name}.json").render(values))
+def _legend(names: Sequence[str], width: float) -> tuple[list[str], float]:
+    """Write the names of the series in lines, and return the height of these lines."""
+    parts, x, y = [], 8.0, 18.0
+    for number, name in enumerate(names):
+        needed = 18 + text_width(name, FONT_SIZE)
+        if x > 8 and x + needed > width:
+            x, y = 8.0, y + 18
+        parts.append(f'<path class="key {series(number)}" d="M{x:.1f} {y - 4:g}h12"/>')
+        parts.append(f'<text x="{x + 17:.1f}" y="{y:g}">{xml_text(name)}</text>')
+        x += needed + 16
+    return parts, y + 8 if names else 0.0
 
 
-def _live(
-    spec: Spec, rows: pl.DataFrame, matching: Mapping[str, str], height: int, **others: str
-) -> dict[str, Any]:
-    """Let a chart follow the choices: it shows the rows that have the value of each `matching`."""
-    matches = " && ".join(f"datum.{name} === {name}" for name in matching)
-    values = {**matching, **others}
-    spec |= {
-        "config": _specified("config", PAGE),
-        "data": {"name": "rows"},  # the page's script puts them there
-        "transform": [{"filter": matches}, *spec.get("transform", [])],
-        "params": [{"name": name, "value": value} for name, value in values.items()],
-        "width": "container",
-        "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-    }
-    return {"spec": spec, "data": compact(rows), "matching": list(matching)}
+def _file_style() -> str:
+    style = STYLE.read_text("utf-8")
+    return re.sub(r"var\(--([\w-]+)\)", lambda found: FILE_COLOURS[found[1]], style)
 
 
-# For papers
+# Small charts in a line of text or a cell of a table, as wide as there is room
 
 
-def paper_plots(result: AgreementResult) -> dict[str, Spec]:
-    """Draw what papers show, for every aspect and level, by the coefficient asked for first.
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A value on a strip."""
 
-    Intervals of the metrics, their differences by the first test, the sample-size curves with the
-    best metric's band and, at system level, the systems under the best metric; by file name
-    without a suffix.
+    value: float
+    kind: str = "mark"
+    title: str = ""
+
+
+def strip(
+    axis: Axis,
+    marks: Iterable[Mark],
+    *,
+    interval: Ends = (None, None),
+    lines: Iterable[Mark] = (),
+    label: str = "",
+) -> Markup:
+    """Draw values as dots on a line, over an interval and upright lines.
+
+    Without a label it says nothing that the text beside it does not say.
     """
-    coefficient = result.correlations["coefficient"][0]
-    levels = in_order(result.correlations["level"], LEVELS)
-    return {
-        file_stem(name, level, coefficient, aspect): spec
-        for aspect, level in product(result.aspects, levels)
-        for name, spec in _plots_of(result, aspect, level, coefficient)
-    }
+    parts = [f'<rect class="{line.kind}" {_across(axis, line.value)}/>' for line in lines]
+    low, high = interval
+    if low is not None and high is not None and low <= high:  # False for NaN
+        start, end = 100 * axis.share(low), 100 * axis.share(high)
+        parts.append(f'<rect class="interval" x="{start:.1f}%" width="{end - start:.1f}%"/>')
+    for mark in marks:
+        title = f"<title>{xml_text(mark.title)}</title>" if mark.title else ""
+        parts.append(f'<circle class="{mark.kind}" c{_across(axis, mark.value)}>{title}</circle>')
+    role = f'role="img" aria-label="{xml_text(label)}"' if label else 'aria-hidden="true"'
+    return Markup(f'<svg class="strip" {role}>{"".join(parts)}</svg>')
 
 
-def _plots_of(
-    result: AgreementResult, aspect: str, level: str, coefficient: str
-) -> Iterator[tuple[str, Spec]]:
-    here = {"aspect": aspect, "level": level, "coefficient": coefficient}
-    defined = result.correlations.filter(**here).drop_nulls("value")
-    defined = defined.sort("is_baseline", "value", descending=[False, True])
-    if defined.is_empty():
-        return
-    best, title = defined["metric"][0], COEFFICIENTS[coefficient]
-    size = PAPER_STEP * len(defined)
-    spec = _specified("correlations", PAPER, x_title=title)
-    yield "correlations", paper_chart(spec, defined, width=130, height=size)
-    differences = difference_cells(result.differences.filter(**here))
-    if not differences.is_empty():
-        test = in_order(result.differences["test"], TESTS)[0]
-        spec = _specified("differences", PAPER, p_value=f"datum['p_{test}']")
-        yield "differences", paper_chart(spec, differences, width=size, height=size)
-    curves = curve_points(result.sample_size).filter(**here)
-    if not curves.is_empty():
-        chosen = json.dumps(printed_text(best))
-        spec = _specified("sample-size", PAPER, chosen=chosen, y_title=title)
-        yield "sample_size", paper_chart(spec, curves)
-    points = system_points(result.systems).filter(aspect=aspect, metric=best)
-    if level == "system" and not points.is_empty():
-        spec = _specified(
-            "systems",
-            PAPER,
-            x_title=f"Mean score, {printed_text(best)}",
-            y_title=f"Mean rating, {printed_text(aspect)}",
-        )
-        yield "systems", paper_chart(spec, points)
+def ticks(axis: Axis) -> Markup:
+    """Write the numbers of an axis above strips."""
+    middle = 'y="12" text-anchor="middle"'
+    texts = (
+        f"<text {_across(axis, value)} {middle}>{xml_text(text)}</text>"
+        for value, text in axis.labels.items()
+    )
+    return Markup(f'<svg class="ticks" aria-hidden="true">{"".join(texts)}</svg>')
 
 
-def paper_chart(spec: Spec, rows: pl.DataFrame, *, width: int = 190, height: int = 150) -> Spec:
-    """Give a chart for a paper its rows, its look and its size without axes, in pixels."""
-    texts = [name for name, kind in rows.schema.items() if kind == pl.String]
-    printed = rows.with_columns(pl.col(texts).map_elements(printed_text, pl.String))
-    data = {"values": printed.to_dicts()}
-    config = _specified("config", PAPER)
-    return {**spec, "config": config, "data": data, "width": width, "height": height}
+def _across(axis: Axis, value: float) -> str:
+    return f'x="{100 * axis.share(value):.1f}%"'
 
 
-def printed_text(text: str) -> str:
-    """Write a name so that it can stand in a plot for a paper, in its SVG and in its titles.
-
-    What is not printable becomes a space: the drawing library ends the process at a control
-    character, and cannot read a title of two lines. A backslash, which it takes for an escape in
-    a title, becomes a sign that looks like one.
-    """
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return printable.replace("\\", "\N{SET MINUS}")
-
-
-def draw_svg(spec: Spec) -> str:
-    """Draw a chart."""
-    import vl_convert
-
-    vega = vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE)
-    for each in spec.get("usermeta", {}).get("embedOptions", {}).get("patch", []):
-        # vegaEmbed applies these patches on a page. Placing names needs a canvas, which is missing
-        # here, so names stand at a fixed offset.
-        names = deepcopy(each["value"])
-        del names["transform"]
-        names["encode"]["update"] |= {"x": {"field": "x"}, "y": {"field": "y"}}
-        names["encode"]["update"] |= {"dx": {"value": 7}, "dy": {"value": -6}}
-        vega["marks"].append(names)
-    return vl_convert.vega_to_svg(vega)
+def columns(values: Sequence[float], titles: Sequence[str], label: str) -> Markup:
+    """Draw values as columns side by side, those below 0 downwards."""
+    lowest, highest = min(0.0, *values), max(0.0, *values)
+    largest = max(-lowest, highest) or 1.0
+    parts = [
+        f'<rect class="{"below" if value < 0 else "above"}" x="{k + 0.05:.2f}" width=".9" '
+        f'y="{-max(value, 0.0) / largest:.3f}" height="{abs(value) / largest:.3f}">'
+        f"<title>{xml_text(title)}</title></rect>"
+        for k, (value, title) in enumerate(zip(values, titles, strict=True))
+    ]
+    box = f"0 {-highest / largest:.3f} {len(values)} {(highest - lowest) / largest or 1.0:.3f}"
+    return Markup(
+        f'<svg class="columns" viewBox="{box}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{xml_text(label)}">{"".join(parts)}</svg>'
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
+from pipelines.reports.charts import Axis, Mark, columns, strip
 from pipelines.reports.numbers import (
     UNDEFINED,
     decimals,
@@ -129,16 +131,7 @@ def _table(result: ScoreComparison) -> PaperTable:
     numbers = ("mean A", "mean B", "A - B", interval, "p", "p (Holm)")
     header = ["metric", *systems, *numbers, "wins", "ties", "losses", "documents", "higher"]
     rows = [
-        [
-            row.metric,
-            *(getattr(row, name) for name in systems.values()),
-            *(number(mean, digits) for mean in (row.mean_a, row.mean_b)),
-            number(row.difference, digits + 1),
-            span(row.low, row.high, digits + 1),
-            *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
-            *(str(n) for n in (row.wins, row.ties, row.losses, row.n_documents)),
-            (row.higher or UNDEFINED).upper(),
-        ]
+        [row.metric, *(getattr(row, name) for name in systems.values()), *_numbers(row, digits)]
         for row in result.rows
     ]
     n_left = 1 + len(systems)
@@ -148,6 +141,18 @@ def _table(result: ScoreComparison) -> PaperTable:
         alignment="l" * n_left + "r" * (len(header) - n_left),
         rows=rows,
     )
+
+
+def _numbers(row: MetricComparison, digits: int) -> list[str]:
+    """Write the numbers of a row, its means with so many decimals."""
+    return [
+        *(number(mean, digits) for mean in (row.mean_a, row.mean_b)),
+        number(row.difference, digits + 1),
+        span(row.low, row.high, digits + 1),
+        *(p_value_text(p_value) for p_value in (row.p_value, row.p_holm)),
+        *(str(n) for n in (row.wins, row.ties, row.losses, row.n_documents)),
+        (row.higher or UNDEFINED).upper(),
+    ]
 
 
 def _head(result: ScoreComparison) -> Iterator[str]:
@@ -218,15 +223,20 @@ def render_comparison(result: ScoreComparison) -> str:
     sheet = comparison_sheet(result)
     from pipelines.reports.pages import render_page  # brings jinja2, which `compare` may not need
 
+    n_left = sheet.table.alignment.count("l")
     return render_page(
         "compare.html",
         styles=["scores.css"],
         lead=_lead(result),
         sheet=sheet,
         shown=[i for i, name in enumerate(sheet.table.header) if name not in IN_MARKDOWN],
-        n_left=sheet.table.alignment.count("l"),
+        n_left=n_left,
         rows=[
-            {"cells": cells, "own": row, **_drawn(row)}
+            {
+                "cells": [*cells[:n_left], *_numbers(row, decimals([row.mean_a, row.mean_b]))],
+                "own": row,
+                **_drawn(row),
+            }
             for cells, row in zip(sheet.table.rows[:MAX_ROWS], result.rows, strict=False)
         ],
         n_more=max(0, len(result.rows) - MAX_ROWS),
@@ -249,17 +259,35 @@ def _lead(result: ScoreComparison) -> str:
 
 
 def _drawn(row: MetricComparison) -> dict[str, Any]:
-    """Arrange what is drawn of a comparison; its axis holds 0 and the interval."""
-    ends = [0.0, *(end for end in (row.low, row.high, row.difference) if not np.isnan(end))]
+    """Draw a comparison, on an axis that holds 0 and the interval, and its documents."""
+    axis = Axis.of_numbers([0.0, row.low, row.high, row.difference])
     ordered = sorted(row.documents, key=lambda each: -each[1])
-    values = np.array([value for _, value in ordered])
-    largest = abs(values).max(initial=0.0)
-    parts = np.array_split(values, min(MOST_BARS, len(values))) if largest else []
-    named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     n_decimals = 1 + decimals([row.mean_a, row.mean_b])
+    named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     return {
-        "from": min(ends),
-        "to": max(ends) if max(ends) > min(ends) else min(ends) + 1.0,
-        "bars": [round(100 * float(part.mean() / largest), 1) for part in parts],
+        "interval": strip(
+            axis,
+            [] if math.isnan(row.difference) else [Mark(row.difference)],
+            interval=(row.low, row.high),
+            lines=[Mark(0.0, "zero")],
+        ),
+        "columns": _columns(row, ordered, n_decimals) if ordered else "",
         "named": [(name, number(value, n_decimals)) for name, value in named],
     }
+
+
+def _columns(
+    row: MetricComparison, ordered: Sequence[tuple[str, float]], n_decimals: int
+) -> Markup:
+    """Draw the differences of documents; neighbours share a column where there are many."""
+    shared = [
+        ordered[places[0] : places[-1] + 1]
+        for places in np.array_split(np.arange(len(ordered)), min(MOST_BARS, len(ordered)))
+    ]
+    means = [sum(value for _, value in some) / len(some) for some in shared]
+    titles = [
+        f"{some[0][0] if len(some) == 1 else counted(len(some), 'document')}: "
+        f"{number(mean, n_decimals)}"
+        for some, mean in zip(shared, means, strict=True)
+    ]
+    return columns(means, titles, f"Differences of documents under {row.metric}")

@@ -1,8 +1,8 @@
 """The page of an explanation: one document, its systems ranked, and what each score is made of.
 
-The drawing is that of `sms.explaining.picture`, as in notebooks and `.svg` files; `explain.js`
-shows in it what the reader points at. All other text reaches the page through the template's
-escaping.
+The drawing is that of `sms.explaining.picture`, as in notebooks and `.svg` files; its titles have
+the numbers, and `explain.js` shows in it where the mass goes of what the reader points at. All
+other text reaches the page through the template's escaping.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sms.explaining.picture import (
     printed_parts,
     signed_text,
 )
-from sms.explaining.records import SENTENCE, Moves, TextUnits
+from sms.explaining.records import Moves, TextUnits
 
 MAX_ROWS = 200
 """Moves in a table; the rest is one row."""
@@ -58,7 +58,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
     return render_page(
         "explain.html",
         styles=["explain.css"],
-        scripts=["explain.js"],
+        scripts=["page.js", "explain.js"],
         document_id=document_id,
         metric=first.metric,
         higher_is=first.higher_is,
@@ -155,25 +155,7 @@ def _plan_view(explanation: Explanation, number: int, highest: float) -> dict[st
         "lacks": _costliest(moves.other, theirs, highest),
         "adds": _costliest(moves.candidate, ours, highest),
         "picture": Markup(explanation.svg(number=number, highest=highest, is_live=True)),
-        "data": {
-            "flows": [
-                [flow.candidate, flow.other, round(flow.mass, 6), round(flow.cost, 4)]
-                for flow in moves.flows
-            ],
-            "names": {"c": _names(moves.candidate), "o": _names(moves.other)},
-            "distance": moves.distance,
-        },
     }
-
-
-def _names(text: TextUnits) -> list[str]:
-    """Name the points of a text, as the page speaks of them."""
-    return [
-        f"sentence {text.units[point.units[0]].sentence + 1}"
-        if point.kind == SENTENCE
-        else point.text
-        for point in text.points
-    ]
 
 
 def _arithmetic(moves: Moves) -> dict[str, Any]:
@@ -211,7 +193,7 @@ def _flow_table(moves: Moves, highest: float) -> dict[str, Any]:
     return {
         "rows": [
             {
-                "flow": k,
+                "ends": f"c{flow.candidate} o{flow.other}",
                 "candidate": _short(moves.candidate.points[flow.candidate].text),
                 "other": _short(moves.other.points[flow.other].text),
                 "mass": flow.mass,

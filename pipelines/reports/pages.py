@@ -1,8 +1,9 @@
 """Self-contained HTML pages: template, styles, scripts and charts in one file; names of files.
 
 A page extends `templates/base.html` and names the style sheets and scripts it needs; they are
-files that are put into the page as they are. What a page shows is escaped by the templates. A
-content security policy lets the browser run these scripts only and load nothing.
+files that are put into the page as they are. A page says everything without its scripts, which sort
+tables and copy. What it shows is escaped by the templates. A content security policy lets the
+browser run these scripts only and load nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from markupsafe import Markup
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
 
 TEMPLATES = Path(__file__).with_name("templates")
-BASE_STYLE = "base.css"
+BASE_STYLES = ("base.css", "charts.css")
+"""Those of every page."""
 LONGEST_PART = 60
 """Characters kept of a name in a file's."""
-VEGA_LITE = "6.4"
-"""The version that the charts are written in."""
 
 _HARMFUL = re.compile(r"[^A-Za-z0-9_+@-]+")
 
@@ -35,32 +35,21 @@ def render_page(
     *,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
-    with_charts: bool = False,
     **context: Any,  # noqa: ANN401  (whatever the template shows)
 ) -> str:
     """Render a page that opens from disk.
 
-    `base.css` comes first; `with_charts` brings `vegaEmbed` for the scripts. Text in `context` is
-    escaped, and a name the template lacks is an error.
+    `BASE_STYLES` come first. Text in `context` is escaped, and a name the template lacks is an
+    error.
     """
-    inline_styles = [_inline(_read(name), "style") for name in (BASE_STYLE, *styles)]
+    inline_styles = [_inline(_read(name), "style") for name in (*BASE_STYLES, *styles)]
     inline_scripts = [_inline(_read(name), "script") for name in scripts]
-    if with_charts:
-        inline_scripts.insert(0, _inline(charts_bundle(), "script"))
     page = {
         "styles": inline_styles,
         "scripts": inline_scripts,
         "policy": _content_security_policy(inline_scripts),
     }
     return _environment().get_template(template).render(page=page, **context)
-
-
-@functools.cache
-def charts_bundle() -> str:
-    """Return Vega, Vega-Lite and vegaEmbed as one script of about 0.9 MB, for `vegaEmbed`."""
-    import vl_convert
-
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
 
 
 def _read(name: str) -> str:

@@ -15,6 +15,7 @@ from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from cluster.store import join, list_names, read_whole
+from pipelines.reports.charts import Axis, Mark, columns, strip, ticks
 from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import explain_file, render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
@@ -48,9 +49,11 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     return render_page(
         "scores.html",
         styles=["scores.css"],
+        scripts=["page.js"],
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
         documents=f"{range_text(numbers)} {'document' if {*numbers} == {1} else 'documents'}",
+        same_documents=len({*numbers}) == 1,
         sample=None if len(rows) == run.n_rows else counted(len(rows), "row"),
         confidence=f"{CONFIDENCE:.0%}",
         gaps=any(map(run.has_gaps, means)),
@@ -145,7 +148,7 @@ def _metric_view(
     values = rows[metric].drop_nulls().to_numpy()
     n_without = len(rows) - values.size
     n_decimals = decimals(mean for mean, *_ in means.values())
-    ends = [end for mean in means.values() for end in mean[:3] if not np.isnan(end)]
+    axis = Axis.of_numbers(end for mean in means.values() for end in mean[:3])
     ranked = sorted(means.items(), key=lambda item: -item[1][0])
     without = sorted((name for name in run.means if name not in means), key=natural)
     return {
@@ -156,15 +159,22 @@ def _metric_view(
         + (f", {counted(n_without, 'row')} without" if n_without else "")
         + (f"; no score at all: {', '.join(name or '(none)' for name in without)}" * bool(without)),
         "has_gaps": run.has_gaps(metric),
-        "from": min(ends, default=0.0),
-        "to": max(ends, default=1.0) if len({*ends}) > 1 else min(ends, default=0.0) + 1.0,
+        "ticks": ticks(axis),
+        "all_systems": strip(
+            axis,
+            [
+                Mark(mean, "mark", f"{system or '(none)'}: {number(mean, n_decimals)}")
+                for system, (mean, *_) in ranked
+            ],
+            lines=[Mark(axis.low, "line")],
+            label=f"Mean {metric} of all systems",
+        ),
         "systems": [
             {
                 "name": system or "(none)",
                 "mean": mean,
                 "shown": number(mean, n_decimals),
-                "low": low,
-                "high": high,
+                "drawn": strip(axis, [Mark(mean)], interval=(low, high)),
                 "interval": span(low, high, n_decimals),
                 "half": number(mean - low, n_decimals),
                 "n": n,
@@ -172,20 +182,24 @@ def _metric_view(
             }
             for system, (mean, low, high, n) in ranked
         ],
-        "bins": _bins(values, n_decimals),
+        "bins": _bins(metric, values, n_decimals),
     }
 
 
-def _bins(values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
+def _bins(metric: str, values: np.ndarray, n_decimals: int) -> dict[str, Any] | None:
     if not values.size:
         return None
     try:
         counts, edges = np.histogram(values, bins=N_BINS)
     except ValueError:  # they differ in their last bits, too little for so many bins
         counts, edges = np.histogram(np.full_like(values, values[0]), bins=N_BINS)
-    low, high = (number(float(edge), n_decimals) for edge in edges[[0, -1]])
-    heights = [round(100 * n / counts.max(), 1) for n in counts]
-    return {"heights": heights, "counts": counts.tolist(), "low": low, "high": high}
+    ends = [number(float(edge), n_decimals) for edge in edges]
+    titles = [
+        f"{low} to {high}: {counted(int(n), 'row')}"
+        for n, low, high in zip(counts, ends[:-1], ends[1:], strict=True)
+    ]
+    drawn = columns(counts.tolist(), titles, f"Distribution of {metric}")
+    return {"drawn": drawn, "low": ends[0], "high": ends[-1]}
 
 
 def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:

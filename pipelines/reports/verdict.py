@@ -43,11 +43,18 @@ class AspectVerdict:
     """Whether there was a test against the best metric, where there is another."""
     untested: tuple[str, ...] = ()
     """Those of `WEAK` that were scored, but that nothing could be tested against."""
+    n_others: int = 0
+    """Metrics beside the best one; no baselines."""
 
     @property
     def is_usable(self) -> bool:
         """Whether the best metric rises with the ratings, and no baseline is better."""
         return self.value is not None and self.value > 0 and self.ahead is None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the best metric was tested against others, and is better than all of them."""
+        return self.n_others > 0 and self.is_tested and not self.tied
 
     @property
     def value_text(self) -> str:
@@ -105,6 +112,43 @@ class Verdict:
     def judged(self) -> tuple[AspectVerdict, ...]:
         """Aspects that have a best metric."""
         return tuple(each for each in self.aspects if each.metric is not None)
+
+    @property
+    def headline(self) -> str:
+        """Name the best metrics, in one line."""
+        if not (judged := self.judged):
+            return NOTHING_JUDGED
+        usable = dict.fromkeys(str(each.metric) for each in judged if each.is_usable)
+        unusable = [each.aspect for each in judged if not each.is_usable]
+        if not usable:
+            return f"No metric agrees with people on {listed(unusable)}"
+        said = f"{listed([*usable], MOST_NAMED)} agree{'s' * (len(usable) == 1)} best with people"
+        return f"{said}, none on {listed(unusable)}" if unusable else said
+
+    @property
+    def belief(self) -> list[str]:
+        """Say in sentences how sure that is: against other metrics, and against baselines."""
+        if not (judged := self.judged):
+            return []
+        alone, rest = _parted(judged, lambda each: each.is_alone)
+        if not any(each.n_others and each.is_tested for each in judged):
+            said = ["No other metric was tested against the best."]
+        elif not rest:
+            said = ["The best metric is significantly better than every other."]
+        elif not alone:
+            said = ["Other metrics may be as good: tests cannot tell them apart from the best."]
+        else:
+            said = [
+                f"On {alone} the best metric is significantly better than every other; "
+                f"on {rest} others may be as good."
+            ]
+        if not (weak := listed(judged[0].weak)):
+            return said
+        beating, rest = _parted(judged, lambda each: each.metric in each.beating)
+        if not beating:
+            return [*said, f"No test shows that it is better than {weak}."]
+        where = f" on {beating}, but not on {rest}" if rest else ""
+        return [*said, f"It is significantly better than {weak}{where}."]
 
     def lines(self, cheapest: Callable[[Iterable[str]], str] | None = None) -> list[str]:
         """Write three paragraphs; `cheapest` says which of some metrics costs least."""
@@ -165,6 +209,7 @@ def _of_aspect(aspect: str, rows: pl.DataFrame, tests: pl.DataFrame) -> AspectVe
         ahead=ahead[0] if ahead else None,
         is_tested=others.is_empty() or others["p_best"].count() > 0,
         untested=tuple(name for name in scored if name not in weak),
+        n_others=len(others),
     )
 
 
@@ -177,6 +222,16 @@ def _better_than(name: str, tests: pl.DataFrame) -> set[str]:
             "metric_a", "metric_b", "difference"
         ).iter_rows()
     } - {name}
+
+
+def _parted(
+    judged: Sequence[AspectVerdict], holds: Callable[[AspectVerdict], bool]
+) -> tuple[str, str]:
+    """Name the aspects of which something holds, and the others."""
+    return (
+        listed([each.aspect for each in judged if holds(each)]),
+        listed([each.aspect for each in judged if not holds(each)]),
+    )
 
 
 def _tied(each: AspectVerdict, cheapest: Callable[[Iterable[str]], str] | None) -> str:

@@ -40,5 +40,5 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
     """Join names as in a sentence, the first few where `most` are to be named."""
     if most is not None and len(names) > most:
         names = [*names[:most], f"{len(names) - most} more"]
-    *others, last = names
+    *others, last = names or [""]
     return f"{', '.join(others)} and {last}" if others else last

@@ -4,14 +4,13 @@ In the manner of Clark et al. 2019, figure 1: a line's width is the mass that mo
 Euclidean distance. Sentences have a bar at the inner edge of their text; their lines run from bar
 to bar. Without a plan the bars say what the score loses without the sentence.
 
-Plain SVG without scripts or fonts of its own: every word has its place and width here. For a page
-that reacts to its reader, words and sentences say which point they are (`data-p`, with "c" or "o"
-for the side), lines and labels which move (`data-flow`).
+Plain SVG without scripts or fonts of its own: every word has its place and width here, and a title
+with its numbers. For a page that reacts to its reader, words and sentences say which point they are
+(`data-p`, with "c" or "o" for the side), lines and labels which two they join (`data-ends`).
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,9 @@ from html import escape
 from itertools import groupby
 from types import MappingProxyType
 
-from sms.data_files import data_tables
-from sms.explaining.records import SENTENCE, Moves, SentenceEffect, TextUnits, Unit
+from sms.explaining.records import SENTENCE, Flow, Moves, SentenceEffect, TextUnits, Unit
 from sms.naming import counted
+from sms.svg_text import text_width, xml_text
 
 MINUS = "\N{MINUS SIGN}"
 SCORE_DIGITS = 6
@@ -38,6 +37,11 @@ MAX_SENTENCES = 12
 """Sentences of one text in a picture; from longer texts those that matter most are shown."""
 MAX_LIVE_SENTENCES = 30
 """The same on a page."""
+
+MAX_PARTNERS = 4
+"""Words or sentences in the title of one that it moves to."""
+
+Place = tuple[float, float]
 
 _FONT_SIZE = 14.0
 _INK, _MUTED, _BLUE, _ORANGE = "#1c1b19", "#6b6862", "#17568c", "#a8480f"
@@ -131,17 +135,20 @@ def moves_picture(
         wanted = [_sentence_of(text, ends[side]) for ends in places[:MAX_LINES]]
         costs = enumerate(mean_costs(moves)[side])
         tints = {k: COST_COLOURS[cost_class(cost, highest)] for k, cost in costs}
-        columns.append(_Column(text, name, side == 0, wanted, most, tints=tints))
+        titles = _point_titles(moves, side)
+        columns.append(_Column(text, name, side == 0, wanted, most, tints=tints, titles=titles))
     widest = max(flow.mass for flow in moves.flows[:MAX_LINES])
     lines, labels = list[str](), list[str]()
-    taken: list[tuple[float, float]] = []
+    taken: list[Place] = []
     for number, flow in enumerate(moves.flows if is_live else moves.flows[:MAX_LINES]):
         start, end = (c.end(k) for c, k in zip(columns, places[number], strict=True))
         if start is None or end is None:
             continue
         width = min(max(_THINNEST, flow.mass / widest * _WIDEST), _WIDEST)
         colour = COST_COLOURS[cost_class(flow.cost, highest)]
-        lines.append(_line(number, start, end, width, colour))
+        ends = f' data-ends="c{flow.candidate} o{flow.other}"'
+        hidden = ' visibility="hidden"' if number >= MAX_LINES else ""
+        lines.append(_line(start, end, width, colour, f"{ends}{hidden}", _flow_title(moves, flow)))
         place = _label_place(start[1], end[1], taken)
         if place is not None and number < MAX_LINES:
             taken.append(place)
@@ -149,7 +156,7 @@ def moves_picture(
                 _text(
                     place[0], place[1] + 4, f"{flow.cost:.2f}", size=11, colour=colour,
                     more=f' font-weight="600" text-anchor="middle" stroke="#ffffff" '
-                    f'stroke-width="3.5" paint-order="stroke" data-flow="{number}"',
+                    f'stroke-width="3.5" paint-order="stroke"{ends}',
                 )
             )  # fmt: skip
     n_lines = min(MAX_LINES, len(moves.flows))
@@ -213,13 +220,15 @@ class _Column:
         most: int,
         *,
         tints: Mapping[int, str] = MappingProxyType({}),
+        titles: Mapping[int, str] = MappingProxyType({}),
         bars: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
         """Lay out the sentences that are wanted most, in the order of the text.
 
-        `tints` are colours of points, `bars` the colour and label of sentences.
+        `tints` are colours of points, `titles` say what moves from or to them; `bars` are colour
+        and label of sentences.
         """
-        self.text, self.is_left, self._tints = text, is_left, tints
+        self.text, self.is_left, self._tints, self._titles = text, is_left, tints, titles
         self.x = _MARGIN if is_left else _MARGIN + _COLUMN + _GUTTER
         self.bar_x = self.x + _COLUMN + 8 if is_left else self.x - 8 - _BAR
         self.parts = [_text(self.x, _TOP - 18, name, size=13, colour=_MUTED, weight=600)]
@@ -241,7 +250,7 @@ class _Column:
                 self.bars[k], self.bottom = (top, end), end + 1 + _SENTENCE_GAP
                 self._bar(sentence, top, end, *bars.get(k, (_BLUE, "")))
 
-    def end(self, point: int) -> tuple[float, float] | None:
+    def end(self, point: int) -> Place | None:
         """Return where lines of a point begin or end; None if its sentence is not shown."""
         sentence = _sentence_of(self.text, point)
         if sentence not in self.bars:
@@ -257,9 +266,9 @@ class _Column:
         at, baseline, stop = 0.0, self.bottom + 17, -1
         is_from_right = _is_from_right(words)
         for k, unit in words:
-            width = min(_width_of(unit.text), _COLUMN)
+            width = min(text_width(unit.text, _FONT_SIZE), _COLUMN)
             if at > 0 and any(c.isspace() for c in self.text.text[stop : unit.start]):
-                at += _width_of(" ")
+                at += text_width(" ", _FONT_SIZE)
             if at > 0 and at + width > _COLUMN:
                 at = 0.0
                 baseline += _LINE_HEIGHT
@@ -271,28 +280,33 @@ class _Column:
 
     def _word(self, k: int, unit: Unit, x: float, width: float, baseline: float) -> None:
         self.words[k] = (x, x + width, baseline)
+        tint = ""
         if unit.point is not None and unit.point in self._tints:
-            self.parts.append(
+            tint = (
                 f'<rect x="{x - 1.5:.1f}" y="{baseline - 13:.1f}" width="{width + 3:.1f}" '
                 f'height="17" rx="3" fill="{self._tints[unit.point]}" fill-opacity="0.16"/>'
             )
         colour = _INK if unit.is_kept else "#767676"
         # whatever font there is, the word is as wide as the layout takes it
         fixed = f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
-        self.parts.append(
-            _text(x, baseline, unit.text, colour=colour, more=self._data(unit) + fixed)
-        )
+        word = _text(x, baseline, unit.text, colour=colour, more=fixed)
+        data, title = self._data(unit)
+        self.parts.append(f"<g{data}>{title}{tint}{word}</g>" if data else f"{tint}{word}")
 
-    def _data(self, unit: Unit) -> str:
+    def _data(self, unit: Unit) -> tuple[str, str]:
+        """Return what a word or sentence says of itself: an attribute, and its title."""
         if unit.dropped is not None:
-            return f' data-why="{escape(unit.dropped)}"'
+            return ' data-why=""', _title(f"{unit.text} does not count: {unit.dropped}")
+        if unit.point is None:
+            return "", ""
         side = "c" if self.is_left else "o"
-        return "" if unit.point is None else f' data-p="{side}{unit.point}"'
+        return f' data-p="{side}{unit.point}"', _title(self._titles.get(unit.point, ""))
 
     def _bar(self, sentence: Unit, top: float, bottom: float, colour: str, label: str) -> None:
+        data, title = self._data(sentence)
         self.parts.append(
-            f'<rect{self._data(sentence)} x="{self.bar_x:.1f}" y="{top:.1f}" width="{_BAR:g}" '
-            f'height="{bottom - top:.1f}" rx="2" fill="{colour}"/>'
+            f'<rect{data} x="{self.bar_x:.1f}" y="{top:.1f}" width="{_BAR:g}" '
+            f'height="{bottom - top:.1f}" rx="2" fill="{colour}">{title}</rect>'
         )
         if label:
             x = self.bar_x + (12 if self.is_left else -7)
@@ -311,24 +325,65 @@ def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
     return next((kind for kind in letters if kind in ("L", "R", "AL")), "L") != "L"
 
 
-def _line(
-    number: int, start: tuple[float, float], end: tuple[float, float], width: float, colour: str
-) -> str:
+def _line(start: Place, end: Place, width: float, colour: str, attributes: str, title: str) -> str:
     """Run under the word's line of text to the edge, across the gutter, under the other."""
     (x1, y1), (x2, y2) = start, end
     middle = sum(_EDGES) / 2
-    hidden = ' visibility="hidden"' if number >= MAX_LINES else ""
     curve = f"{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {_EDGES[1]:.1f} {y2:.1f}"
     return (
-        f'<path data-flow="{number}"{hidden} d="M{x1:.1f} {y1:.1f}H{_EDGES[0]:.1f}'
+        f'<path{attributes} d="M{x1:.1f} {y1:.1f}H{_EDGES[0]:.1f}'
         f'C{curve}H{x2:.1f}" fill="none" stroke="{colour}" '
-        f'stroke-width="{width:.2f}" stroke-opacity="0.62" stroke-linejoin="round"/>'
+        f'stroke-width="{width:.2f}" stroke-opacity="0.62" stroke-linejoin="round">'
+        f"{_title(title)}</path>"
     )
 
 
-def _label_place(
-    y1: float, y2: float, taken: Sequence[tuple[float, float]]
-) -> tuple[float, float] | None:
+def _title(text: str) -> str:
+    """Write what a browser shows when a mark is pointed at."""
+    return f"<title>{xml_text(text)}</title>" if text else ""
+
+
+def _flow_title(moves: Moves, flow: Flow) -> str:
+    return (
+        f"{_name_of(moves.candidate, flow.candidate)} → {_name_of(moves.other, flow.other)}: mass "
+        f"{flow.mass:.4f} at cost {flow.cost:.2f}, adds {flow.contribution:.4f} to the distance"
+    )
+
+
+def _point_titles(moves: Moves, side: int) -> dict[int, str]:
+    """Say of each point of one side where its mass goes, or comes from."""
+    texts, verb = (moves.candidate, moves.other), ("moves to", "is reached from")[side]
+    flows_of: dict[int, list[Flow]] = {}
+    for flow in moves.flows:
+        flows_of.setdefault((flow.candidate, flow.other)[side], []).append(flow)
+    titles = {}
+    for point, flows in flows_of.items():
+        flows.sort(key=lambda flow: -flow.mass)
+        partners = [
+            f"{_name_of(texts[1 - side], (flow.other, flow.candidate)[side])} "
+            f"({flow.mass:.4f} at {flow.cost:.2f})"
+            for flow in flows[:MAX_PARTNERS]
+        ]
+        more = f" and {len(flows) - MAX_PARTNERS} more" if len(flows) > MAX_PARTNERS else ""
+        mass, added = (
+            math.fsum(values)
+            for values in ((f.mass for f in flows), (f.contribution for f in flows))
+        )
+        titles[point] = (
+            f"{_name_of(texts[side], point)}, mass {mass:.4f}, {verb} {', '.join(partners)}{more}; "
+            f"adds {added:.4f} to the distance"
+        )
+    return titles
+
+
+def _name_of(text: TextUnits, point: int) -> str:
+    found = text.points[point]
+    if found.kind == SENTENCE:
+        return f"sentence {text.units[found.units[0]].sentence + 1}"
+    return found.text
+
+
+def _label_place(y1: float, y2: float, taken: Sequence[Place]) -> Place | None:
     """Find a place on a line's curve across the gutter where no label is yet."""
     middle = sum(_EDGES) / 2
     for t in _LABEL_PLACES:
@@ -371,27 +426,9 @@ def _text(
     weight: int = 400,
     more: str = "",
 ) -> str:
-    """Write a text without what XML does not allow; `more` are further attributes."""
-    shown = escape("".join(c if c.isprintable() else " " for c in text))
+    """Write a text; `more` are further attributes."""
     bold = f' font-weight="{weight}"' if weight != 400 else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{colour}"{bold}{more}>'
-        f"{shown}</text>"
+        f"{xml_text(text)}</text>"
     )
-
-
-def _width_of(text: str) -> float:
-    """Return the width of a text, in Helvetica of the size of the texts."""
-    widths = _letter_widths()
-    units = 0
-    for character in unicodedata.normalize("NFD", text):
-        if not unicodedata.combining(character):
-            is_wide = unicodedata.east_asian_width(character) in "WF"
-            units += 1000 if is_wide else widths.get(character, 556)
-    return units * _FONT_SIZE / 1000
-
-
-@functools.cache
-def _letter_widths() -> dict[str, int]:
-    tables = data_tables("helvetica")
-    return {letter: int(width) for width, letters in tables.items() for letter in letters}

@@ -13,8 +13,7 @@ from tests.fuzzing.sound import write_vectors
 LIMIT_S = 900
 """Of one input; most take a tenth of a second, but a busy machine is no hang."""
 MEMORY_BYTES = 16 << 30
-"""That a process may ask for: an input that wants more than there is must be refused. What is only
-reserved does not count: the library that draws charts reserves more with every page."""
+"""That a process may ask for: an input that wants more than there is must be refused."""
 
 
 @pytest.fixture(scope="session")

@@ -164,13 +164,9 @@ def places(files, bucket, server, tmp_path):
 
 
 @pytest.fixture
-def without_charts(monkeypatch):
-    """Write reports without their charts, which take seconds; judge two metrics."""
+def two_metrics(monkeypatch):
+    """Judge two metrics instead of all that are usual."""
     monkeypatch.setattr("pipelines.judge.USUAL", ("length", "rouge1"))
-    monkeypatch.setattr(
-        "pipelines.reports.agreement_report.write_report",
-        lambda _result, out, all_tables: (out / "report.html").write_text("a page"),
-    )
 
 
 def words_of(text, place, new):
@@ -186,7 +182,7 @@ def matches_of(pattern, place, new):
     return {path.partition(new)[2].partition("?")[0]: path for path in found}
 
 
-@pytest.mark.usefixtures("without_charts")
+@pytest.mark.usefixtures("two_metrics")
 @pytest.mark.parametrize(
     ("name", "where"),
     [pytest.param(*case, marks=pytest.mark.slow if case in SLOW else ()) for case in CASES],
@@ -237,7 +233,7 @@ def test_table_names_every_command():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_charts")
+@pytest.mark.usefixtures("two_metrics")
 def test_nothing_is_written_over_and_a_configuration_is_read_from_anywhere(places, capsys):
     new = f"new-{uuid4().hex}"
     for name in ("preferences, a sheet", "import", "negatives"):

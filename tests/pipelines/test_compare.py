@@ -146,7 +146,12 @@ def test_page_shows_the_difference_of_each_document(write, tmp_path):
     assert '<td data-label="mean A">4.000</td>' in page
     shown = re.findall(r"<bdi>(d\d+)</bdi></th><td>(.*?)</td>", page)
     assert shown[:3] == [("d002", "8.0000"), ("d000", "-4.0000"), ("d001", "-5.0000")]
-    assert re.findall(r'<i style="--h:(.*?)"', page)[:3] == ["100.0", "-50.0", "-62.5"]
+    columns = re.findall(r'class="(\w+)" [^>]*height="(.*?)"><title>(.*?)</title>', page)
+    assert columns == [
+        *(("above", "1.000", "d002: 8.0000"), ("below", "0.500", "d000: -4.0000")),
+        ("below", "0.625", "d001: -5.0000"),
+        *(("below", "1.000", "d000: -1.0000"),),
+    ]
     assert "Undefined: one, &lt;b&gt;, &lt;i&gt;: needs at least 2 documents, got 1" in page
 
 

@@ -257,7 +257,7 @@ def test_equal_scores_have_one_rank(opened):
     page = page_of(
         opened([{"system_id": k, "candidate": v, **shared} for k, v in texts.items()]), "7"
     )
-    found = re.findall(r'<tr><td class="numeric">([^<]*)</td><th.*?>(\w)</button>', page)
+    found = re.findall(r'<tr><td class="numeric">([^<]*)</td><th.*?>(\w)</bdi></a>', page)
     assert found == [("1", "b"), ("1", "c"), ("3", "e"), ("4", "a"), ("–", "d")]
 
 

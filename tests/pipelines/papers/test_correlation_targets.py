@@ -1,6 +1,7 @@
 """Tables and figures that need judged summaries, made from small files in the true formats."""
 
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
@@ -181,13 +182,28 @@ def test_sun_table_4_from_data_and_from_print(made, writer):
     assert filled(result) != filled(from_print)
 
 
-def test_sun_figures(made, writer, monkeypatch):
-    monkeypatch.setattr("pipelines.reports.charts.draw_svg", lambda _chart: "")
+def said(chart, name):
+    """The texts or titles of a chart."""
+    root = ElementTree.fromstring(chart)
+    return [each.text for each in root.iter(f"{{http://www.w3.org/2000/svg}}{name}")]
+
+
+def test_sun_figures(made, writer):
     writer.duc(2001)
-    assert [f.name for f in made("sun2019-figure1").figures] == ["sun2019-figure1-duc2001"]
+    (figure,) = made("sun2019-figure1").figures
+    assert figure.name == "sun2019-figure1-duc2001"
+    drawn = figure.frame.drop_nulls("mean")
+    dots = [title for title in said(figure.chart, "title") if " articles: " in title]
+    assert len(dots) == len(drawn)
+    first = drawn.row(0, named=True)
+    assert f"{first['aspect']}, {first['n_documents']} articles: " in dots[0]
+    assert set(figure.frame["metric"]) & set(said(figure.chart, "text"))
     (figure,) = made("sun2019-figure2").figures
     assert figure.frame["source_tokens"].unique().to_list() == [None, 400, 750]
     assert set(figure.frame["metric"]) == set(figure.frame["cut_metric"]) == set(CUT_ENCODERS)
+    assert {"400", "750", "all", *CUT_ENCODERS} <= set(said(figure.chart, "text"))
     (figure,) = made("sun2019-figure3").figures
     assert set(figure.frame["system_id"]) == {"1", "A1", "B2", "C3", "D4"}
     assert set(figure.frame["metric"]) >= {"enc-avg", "R1-F", "ELMo-m"}
+    drawn = figure.frame.drop_nulls(["score", "rating"])
+    assert len(said(figure.chart, "title")) == len(drawn)

@@ -6,15 +6,17 @@ import pytest
 from jinja2 import UndefinedError
 
 from pipelines.reports import pages
-from pipelines.reports.pages import charts_bundle, explain_file, file_stem
+from pipelines.reports.pages import BASE_STYLES, explain_file, file_stem
 
 
 @pytest.fixture
 def render(tmp_path, monkeypatch):
     """Render a page of our own, as another report would have it."""
-    (tmp_path / "base.css").write_text(":root { --paper: white; }\n")
+    for name in BASE_STYLES:
+        (tmp_path / name).write_text(":root { --paper: white; }\n")
     (tmp_path / "own.css").write_text("p > b { color: var(--ink); }\n")
     (tmp_path / "own.js").write_text('const both = 1 < 2 && "a";\n')
+    (tmp_path / "other.js").write_text("let other;\n")
     (tmp_path / "end.js").write_text("const end = '</script>';")
     (tmp_path / "base.html").write_text((pages.TEMPLATES / "base.html").read_text())
     (tmp_path / "own.html").write_text(
@@ -35,7 +37,7 @@ def test_styles_and_scripts_inlined_as_they_are_and_text_escaped(render):
 
 
 def test_policy_allows_exactly_the_inlined_scripts(render):
-    page = render(scripts=["own.js"], with_charts=True, text="x")
+    page = render(scripts=["own.js", "other.js"], text="x")
     scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     hashes = {base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts}
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
@@ -54,10 +56,10 @@ def test_name_the_template_lacks_and_script_that_ends_its_element_rejected(rende
         render(scripts=["end.js"], text="x")
 
 
-def test_charts_bundle_names_no_content_delivery_network():
-    bundle = charts_bundle()
-    assert "vegaEmbed" in bundle
-    assert not re.search(r"jsdelivr|unpkg|cdnjs|googleapis", bundle)
+def test_no_file_of_ours_asks_for_another():
+    for path in pages.TEMPLATES.iterdir():
+        text = path.read_text("utf-8")
+        assert not re.search(r"https?://|@import|url\(|<link|<img", text), path
 
 
 # File names

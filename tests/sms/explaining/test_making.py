@@ -335,7 +335,7 @@ def test_picture_is_svg_whatever_the_texts_hold(explained, metric):
     found = explained(HOSTILE + "\x01\x0b", HOSTILE, metric=metric)
     root = ElementTree.fromstring(found.svg(title=HOSTILE))
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
-    assert names <= {"svg", "rect", "path", "text"}
+    assert names <= {"svg", "g", "title", "rect", "path", "text"}
     assert any("script" in (element.text or "") for element in root.iter())
     assert "<script" not in found._repr_html_()
 
@@ -350,9 +350,27 @@ def test_picture_of_long_texts_stays_small(explained):
     assert float(root.get("height")) < 150 + 2 * MAX_SENTENCES * 60
     live = ElementTree.fromstring(found.svg(is_live=True))
     paths = [element for element in live.iter() if element.tag.endswith("path")]
-    hidden = [int(p.get("data-flow")) for p in paths if p.get("visibility") == "hidden"]
-    assert len(hidden) == len(paths) - MAX_LINES > 0
-    assert min(hidden) >= MAX_LINES
+    shown = [p.get("data-ends") for p in paths if p.get("visibility") != "hidden"]
+    assert len(paths) > MAX_LINES
+    flows = found.moves[0].flows[:MAX_LINES]  # those that add most
+    assert shown == [f"c{flow.candidate} o{flow.other}" for flow in flows]
+
+
+def test_marks_of_a_picture_say_their_numbers(explained):
+    found = explained("Cat.", "Cat dog. The bird.", metric="wms")
+    (moves,) = found.moves
+    titles = [
+        element.text
+        for element in ElementTree.fromstring(found.svg()).iter()
+        if element.tag.endswith("title")
+    ]
+    for flow in moves.flows:
+        word = moves.other.points[flow.other].text
+        said = f"mass {flow.mass:.4f} at cost {flow.cost:.2f}, adds {flow.contribution:.4f}"
+        assert f"Cat → {word}: {said} to the distance" in titles
+    (of_cat,) = [title for title in titles if title.startswith("Cat, mass 1.0000, moves to ")]
+    assert of_cat.endswith(f"; adds {moves.distance:.4f} to the distance")
+    assert "The does not count: stop word" in titles
 
 
 def placed_words(found):

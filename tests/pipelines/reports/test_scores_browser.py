@@ -1,0 +1,72 @@
+"""The page of a run in a real browser: commands, sorting, widths, and without scripts."""
+
+import polars as pl
+import pytest
+
+import assay
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+NAME = "M <2> 'quoted' & \"twice\""
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    """Address of the page of three systems, one of them with a name that a shell must quote."""
+    folder = tmp_path_factory.mktemp("run")
+    rows = [
+        {"document_id": f"d{j}", "system_id": system, "candidate": "word " * (2 + i + j)}
+        for i, system in enumerate(["M10", "M9", NAME])
+        for j in range(8)
+    ]
+    pl.DataFrame(rows).write_parquet(folder / "corpus.parquet")
+    assay.score(folder / "corpus.parquet", metrics=["length"], out=folder / "out")
+    return (folder / "out" / "scores.html").as_uri()
+
+
+def test_button_copies_the_command_that_is_folded(browser, scores):
+    context = browser.new_context(offline=True, permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(scores)
+    row = page.locator(".extremes tbody tr", has_text=NAME).first
+    code = row.locator("code")
+    assert not code.is_visible()
+    row.get_by_role("button", name="Copy command").click()
+    row.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    row.locator("summary").click()
+    assert copied == code.inner_text()
+    assert copied.startswith("assay explain --scores ")
+    context.close()
+
+
+def test_command_is_shown_without_scripts(browser, scores):
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(scores)
+    row = page.locator(".extremes tbody tr").first
+    assert row.locator("button").is_hidden()
+    row.locator("summary").click()
+    assert row.locator("code").inner_text().startswith("assay explain --scores ")
+    context.close()
+
+
+def test_systems_are_sorted_by_name_and_back_by_mean(page, scores):
+    page.goto(scores)
+    table = page.get_by_role("table", name="Means of length")
+    by_mean = table.locator("tbody th").all_inner_texts()
+    assert by_mean == [NAME, "M9", "M10"]
+    table.get_by_role("button", name="System").click()
+    assert table.locator("tbody th").all_inner_texts() == sorted(by_mean)
+    table.get_by_role("button", name="Mean and interval").click()
+    assert table.locator("tbody th").all_inner_texts() == by_mean
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_sideways_scrolling_on_a_phone_with_all_parts_open(page, scores, scheme):
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme=scheme)
+    page.goto(scores)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
