@@ -42,9 +42,10 @@ def predict(one: Finished, n_workers: int, hand_out_s: float, start_s: float) ->
     for each, a shard takes as long as they need for the same work.
     """
     cores = len(os.sched_getaffinity(0)) / n_workers
+    planned = json.loads((one.out / "run.json").read_text())["shards"]
     shards = [
-        ShardWork(n_rows=s["n_rows"], cpu_s=max(s["seconds"], s["cpu_seconds"] / cores))
-        for s in one.result["shards"]
+        ShardWork(n_rows=shard["n_rows"], cpu_s=max(s["seconds"], s["cpu_seconds"] / cores))
+        for shard, s in zip(planned, one.result["shards"], strict=True)
     ]
     # What is not inside shards is done before or after them, however many workers there are.
     outside = one.seconds - one.shard_seconds()
@@ -104,14 +105,10 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
             return "node"
 
         def score(self, shard: Shard) -> ShardReport:
-            sums = {f"S{i:02}": dict.fromkeys(METRICS.split(","), 0.5) for i in range(N_SYSTEMS)}
-            counts = {name: dict.fromkeys(by, 1) for name, by in sums.items()}
             stages = dict.fromkeys(("read", "prepare", "compare", "write"), 0.1)
             return ShardReport(
                 index=shard.index,
                 n_rows=shard.n_rows,
-                sums=sums,
-                counts=counts,
                 stage_seconds=stages,
                 counters={"minilm.tokens": 1, "minilm.cached": 2},
             )
@@ -160,7 +157,7 @@ def per_row(run: Path) -> dict[str, float]:
     """Read out of a run what one of its rows needed."""
     values = json.loads((run / "run.json").read_text())
     shards = [shard for shard in values["result"]["shards"] if shard.get("error") is None]
-    n_rows = sum(shard["n_rows"] for shard in shards)
+    n_rows = values["result"]["n_rows"]
     stages: dict[str, float] = {}
     for shard in shards:
         for stage, seconds in shard["stage_seconds"].items():
@@ -171,7 +168,7 @@ def per_row(run: Path) -> dict[str, float]:
         "tokens": tokens / n_rows,
         # Uncompressed, so rather too many.
         "read_bytes": sum(p["text_bytes"] for s in values["shards"] for p in s["pieces"]) / n_rows,
-        "write_bytes": sum(shard["n_bytes"] for shard in shards) / n_rows,
+        "write_bytes": sum(path.stat().st_size for path in run.glob("scores/*")) / n_rows,
     }
 
 

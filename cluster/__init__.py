@@ -3,7 +3,8 @@
 The order of a run: `list_inputs` and `plan_shards` say what there is to do, `committed` says what
 an earlier run has done, `run_local`, `run_processes` or `run_ray` does the rest. This package knows
 no metric: it is handed a function that makes a `Scorer`. What is in the folder of a run is in
-`manifest`, who holds that folder in `live`. Importing it does not import Ray.
+`manifest`, who works in it in `live`, what its scores come to in `totals`. Importing it does not
+import Ray.
 """
 
 from __future__ import annotations

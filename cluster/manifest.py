@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,8 @@ from typing import Any
 from cluster.inputs import InputFile
 from cluster.parts import ERRORS_FOLDER, FINGERPRINT_LENGTH, SCORES_FOLDER
 from cluster.reading import COPIES_FOLDER
-from cluster.seals import read_sealed_json, sealed_json
 from cluster.shards import Shard
-from cluster.store import delete_file, join, list_names, write_whole
+from cluster.store import delete_file, join, list_names, read_whole, write_whole
 from sms.signature import without_content
 from sms.urls import is_url
 
@@ -43,7 +42,7 @@ _OWN_FILES = {
 }
 """What the files of a run are called, by folder."""
 OWN_NAMES = (RUN_FILE, PAGE_FILE, SUCCESS_FILE, PROGRESS_FILE, *_OWN_FILES)
-_FORMAT = 5
+_FORMAT = 6
 _DEPENDED_ON = ("configuration", "signatures", "encoders", "versions")
 """What scores depend on in addition to the inputs."""
 _ABSENT: Any = "absent"  # told from such a text by identity
@@ -98,24 +97,30 @@ class Manifest:
 
 def write_manifest(out: str, manifest: Manifest) -> None:
     """Write `run.json` into the folder of a run, whole or not at all."""
-    write_whole(join(out, RUN_FILE), sealed_json(manifest.text(), RUN_FILE))
+    write_whole(join(out, RUN_FILE), manifest.text().encode("utf-8", "surrogateescape"))
 
 
 def read_manifest(out: str) -> Manifest | None:
     """Read `run.json`; None where there is none.
 
-    Raises ValueError if it is not as a run of this version wrote it.
+    Raises ValueError if it is damaged, or of another version of assay.
     """
-    path, remedy = join(out, RUN_FILE), "put back the file that was there, or choose another folder"
+    path = join(out, RUN_FILE)
     try:
-        values = read_sealed_json(path, RUN_FILE, remedy)
+        data = read_whole(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if values["format"] != _FORMAT:
-        raise ValueError(
-            f"{path} has format {values['format']!r}, this version of assay reads {_FORMAT}; "
-            "choose another folder"
-        )
+    with refusing_damage(path, "put back the file that was there, or choose another folder"):
+        values = json.loads(data.decode("utf-8", "surrogateescape"))
+        if values["format"] == _FORMAT:
+            return _manifest_of(values)
+    raise ValueError(
+        f"{path} has format {values['format']!r}, this version of assay reads {_FORMAT}; "
+        "choose another folder"
+    )
+
+
+def _manifest_of(values: Mapping[str, Any]) -> Manifest:
     inputs = [InputFile(**file) for file in values["inputs"]]
     paths = [file.path for file in inputs]
     return Manifest(
@@ -123,6 +128,17 @@ def read_manifest(out: str) -> Manifest | None:
         inputs=inputs,
         shards=[Shard.from_json(shard, paths) for shard in values["shards"]],
     )
+
+
+@contextmanager
+def refusing_damage(path: str, remedy: str) -> Iterator[None]:
+    """Say in one line that a JSON file is damaged, where it is no JSON or lacks what is read."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error}); {remedy}"
+        ) from error
 
 
 def differences(old: Manifest, new: Manifest) -> list[str]:

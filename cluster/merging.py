@@ -11,16 +11,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
 from itertools import chain, groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster.parts import merged_path
-from cluster.scores_files import SHARDS, Member, is_merged, read_part
-from cluster.seals import sealed_parquet
-from cluster.store import base_name, delete_file, write_whole
+from cluster.parts import SHARDS, merged_path
+from cluster.scores_files import is_merged, open_parquet, read_all, shards_in
+from cluster.store import base_name, delete_file, reads_again, write_whole
 
 MERGED_BYTES = 64 << 20
 """No merged file is smaller, unless all of a run is, and most are smaller than twice that."""
@@ -30,23 +28,27 @@ ROWS_PER_GROUP = 100_000
 """A row group of a merged file has so many rows, or those of one shard more."""
 
 
-def is_large(sizes: Mapping[int, int]) -> bool:
-    """Say whether the files of a run are to be merged, by the bytes of each shard's file."""
-    return len(sizes) > MOST_FILES or sum(sizes.values()) >= MERGED_BYTES
+def must_merge(parts: Mapping[int, str], sizes: Mapping[str, int]) -> bool:
+    """Say whether the files of a run are to be merged; `parts` and `sizes` as in `merge_parts`."""
+    if all(map(is_merged, parts.values())):
+        return False
+    n_bytes = sum(sizes.get(base_name(path), 0) for path in {*parts.values()})
+    return len(parts) > MOST_FILES or n_bytes >= MERGED_BYTES
 
 
 def merge_parts(
-    out: str, fingerprint: str, parts: Mapping[int, str], sizes: Mapping[int, int]
+    out: str, fingerprint: str, parts: Mapping[int, str], sizes: Mapping[str, int]
 ) -> None:
     """Merge the files of a run whose shards are all committed.
 
-    By shard, in their order, `parts` has the file it is in and `sizes` the bytes of its own file.
-    Raises `ValueError` if a file is damaged or was changed.
+    By shard, in their order, `parts` has the file it is in, and `sizes` by name the bytes of files.
+    Raises `ValueError` if a file is damaged.
     """
     for merged, some in groupby(parts.items(), key=lambda item: is_merged(item[1])):
         if not merged:
             left = dict(some)
-            for group in _groups({index: sizes[index] for index in left}):
+            n_bytes = {index: sizes.get(base_name(path), 0) for index, path in left.items()}
+            for group in _groups(n_bytes):
                 _merge(out, fingerprint, [left[index] for index in group])
 
 
@@ -67,29 +69,35 @@ def _merge(out: str, fingerprint: str, paths: Sequence[str]) -> None:
     if len(paths) == 1:
         return
     sink = io.BytesIO()
-    members: list[Member] = []
-    tables = _row_groups(paths, members)
+    shards: dict[int, int] = {}  # rows by shard
+    tables = _row_groups(paths, shards)
     first = next(tables)
-    writer = pq.ParquetWriter(sink, first.schema, compression="zstd", write_page_checksum=True)
+    of_all = {k: value for k, value in first.schema.metadata.items() if k != SHARDS.encode()}
+    schema = first.schema.with_metadata(of_all)
+    writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True)
     for table in chain([first], tables):
         writer.write_table(table, row_group_size=max(1, len(table)))
-    writer.add_key_value_metadata({SHARDS: json.dumps([astuple(member) for member in members])})
+    writer.add_key_value_metadata({SHARDS: json.dumps([*shards.items()])})
     writer.close()
-    shards = range(members[0].index, members[-1].index + 1)
-    merged = merged_path(out, shards, fingerprint)
-    payload, _ = sealed_parquet(sink.getvalue(), base_name(merged))
-    write_whole(merged, payload)
+    merged = merged_path(out, range(min(shards), max(shards) + 1), fingerprint)
+    write_whole(merged, sink.getvalue())
     for path in paths:
         delete_file(path)
 
 
-def _row_groups(paths: Sequence[str], members: list[Member]) -> Iterator[pa.Table]:
-    """Read files, joined to tables of many rows, and add to `members` what they are."""
+def _row_groups(paths: Sequence[str], shards: dict[int, int]) -> Iterator[pa.Table]:
+    """Read files, joined to tables of many rows, and add to `shards` how many rows each has."""
     held: list[pa.Table] = []
     for path in paths:
-        scores, member = read_part(path)
-        members.append(member)
+        scores, n_rows = _read_part(path)
+        shards |= n_rows
         held.append(scores)
         if sum(map(len, held)) >= ROWS_PER_GROUP or path == paths[-1]:
             yield pa.concat_tables(held).unify_dictionaries()
             held = []
+
+
+@reads_again
+def _read_part(path: str) -> tuple[pa.Table, dict[int, int]]:
+    with open_parquet(path) as file:
+        return read_all(file), shards_in(file)

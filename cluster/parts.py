@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.schema import IDS, SYSTEM_ID, UNREADABLE, Wanted, user_name
-from cluster.seals import sealed_parquet
+from cluster.schema import IDS, UNREADABLE, Wanted, user_name
 from cluster.shards import Shard
 from cluster.store import check_no_links, join, write_whole
 from sms.naming import AnyPath
@@ -35,6 +33,10 @@ FINGERPRINT_LENGTH = 12
 _OF_CORPUS = "corpus."
 FIELDS = "assay.scores"
 """In the metadata of a scores file: its score columns, as JSON."""
+FINGERPRINT = "assay.fingerprint"
+"""There, too: that of the run, all of it."""
+SHARDS = "assay.shards"
+"""There, too: pairs of a shard's index and its rows, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +98,6 @@ class ShardReport:
     """Rows written; 0 if the shard failed."""
     n_status: Mapping[str, int] = field(default_factory=dict)
     """Rows by status; rows that are fine have none."""
-    sums: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Sum of the scores there are, by system, then by metric. No system id is ``""``."""
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Number of the scores there are, by system, then by metric."""
     seconds: float = 0.0
     """All of it; less than the sum of the stages where they overlap."""
     cpu_seconds: float = 0.0
@@ -113,10 +111,6 @@ class ShardReport:
     """Where it was scored."""
     processor: str = ""
     """By what kind of processor; scores by another kind may differ in their last digits."""
-    n_bytes: int = 0
-    """Size of its scores file."""
-    seal: str = ""
-    """Of its scores file, see `cluster.seals`."""
     error: str | None = None
     """Why the shard failed; None if its file is committed."""
 
@@ -124,8 +118,8 @@ class ShardReport:
     """Whether it failed for lack of storage, which would fail other shards as well."""
 
     def without_sums(self) -> ShardReport:
-        """Return the part whose size does not depend on the number of systems."""
-        return replace(self, sums={}, counts={})
+        """Return the part whose size does not depend on the rows: all of it but the statuses."""
+        return replace(self, n_status={})
 
 
 def kept_as(name: str, fields: Sequence[str]) -> str:
@@ -149,13 +143,8 @@ def merged_path(out: AnyPath, shards: range, fingerprint: str) -> str:
     return join(os.fspath(out), SCORES_FOLDER, name)
 
 
-def write_scores(
-    scores: pa.Table, fields: Sequence[str], shard: Shard, job: Job
-) -> tuple[int, str]:
-    """Write `errors/` first, then the scores, whose file says that the shard is done.
-
-    Returns the bytes of the scores file, and its seal.
-    """
+def write_scores(scores: pa.Table, fields: Sequence[str], shard: Shard, job: Job) -> None:
+    """Write `errors/` first, then the scores, whose file says that the shard is done."""
     check_no_links(job.out, SCORES_FOLDER, ERRORS_FOLDER)
     stem = _part_stem(shard.index, job.fingerprint)
     paths, first_rows, n_rows = shard.places()
@@ -175,35 +164,16 @@ def write_scores(
     kept = [name for name in scores.column_names if name not in (*known, UNREADABLE)]
     kept_columns = {kept_as(user_name(name), fields): scores[name] for name in kept}
     table = pa.table({**known, **place, **kept_columns})
-    table = table.replace_schema_metadata({**job.metadata, FIELDS: json.dumps(list(fields))})
+    metadata = {
+        **job.metadata,
+        FINGERPRINT: job.fingerprint,
+        FIELDS: json.dumps(list(fields)),
+        SHARDS: json.dumps([(shard.index, len(table))]),
+    }
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    payload, seal = sealed_parquet(sink.getvalue(), f"{stem}.parquet")
-    write_whole(join(job.out, SCORES_FOLDER, f"{stem}.parquet"), payload)
-    return len(payload), seal
-
-
-def report_of(index: int, scores: pa.Table, metrics: Sequence[str]) -> ShardReport:
-    """Count and sum the scores of a shard."""
-    statuses = Counter(scores[STATUS].drop_null().to_pylist())
-    # One thread: the order of a sum is part of its last digit.
-    grouped = scores.group_by(SYSTEM_ID, use_threads=False).aggregate(
-        [(name, how) for name in metrics for how in ("sum", "count")]
-    )
-    sums: dict[str, dict[str, float]] = defaultdict(dict)
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in grouped.to_pylist():
-        system = row[SYSTEM_ID] or ""
-        for name in metrics:
-            sums[system][name] = sums[system].get(name, 0.0) + (row[f"{name}_sum"] or 0.0)
-            counts[system][name] = counts[system].get(name, 0) + row[f"{name}_count"]
-    return ShardReport(
-        index=index,
-        n_rows=scores.num_rows,
-        n_status=dict(sorted(statuses.items())),
-        sums=dict(sums),
-        counts=dict(counts),
-    )
+    table = table.replace_schema_metadata(metadata)
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    write_whole(join(job.out, SCORES_FOLDER, f"{stem}.parquet"), sink.getvalue())
 
 
 def _part_stem(index: int, fingerprint: str) -> str:

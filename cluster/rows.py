@@ -9,29 +9,26 @@ say of it (`system_id=a/`) is a column, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster.arrays import is_text, plain_array
 from cluster.csv_records import Stray, csv_records
 from cluster.ids import id_array
 from cluster.json_records import json_records
 from cluster.partitions import partition_columns
-from cluster.store import open_input
+from cluster.scores_files import check_rows, open_parquet
+from cluster.store import OnOpen
 from cluster.text_blocks import opened_text
-from sms.urls import is_url
 
 BATCH_ROWS, BATCH_BYTES = 2_000, 8 << 20
 """No batch of text has more rows, nor, unless one row does, more text."""
 
 _PEEK_BYTES = 1 << 20
 _PEEK_RECORDS = 1_000
-_READ_BYTES = 4 << 20
 
 Cells: TypeAlias = pa.Array | list[Any]
 """Of one column: Arrow of Parquet, text of CSV, any Python value of JSON; null where a row has
@@ -75,8 +72,8 @@ def column_names(
     file cannot be read as what it claims to be.
     """
     if format == "parquet":
-        with _naming_damage(path), open_input(path) as stream:
-            names = list(pq.read_schema(stream).names)
+        with open_parquet(path) as file:
+            names = list(file.schema_arrow.names)
     else:
         with opened_text(path) as blocks:
             names, records = _names_and_records(blocks, path, format)
@@ -93,17 +90,19 @@ def read_rows(
     *,
     batch_rows: int = BATCH_ROWS,
     has_quotes: bool = True,
+    on_open: OnOpen | None = None,
 ) -> Iterator[Rows]:
     """Read the rows of a file, whose columns `choose` is asked about first.
 
     A row of text is readable if the cells of the chosen columns are. Without `has_quotes` a
-    quotation mark of CSV is a character like any other. Raises `ValueError` if the file is not
+    quotation mark of CSV is a character like any other. `on_open` is called with the open file
+    before it is read. Raises `ValueError` if the file is not
     what it claims to be, or a chosen column contradicts the folders of the file.
     """
     if format == "parquet":
-        yield from read_parquet(path, choose, batch_rows)
+        yield from read_parquet(path, choose, batch_rows, on_open=on_open)
         return
-    with opened_text(path) as blocks:
+    with opened_text(path, on_open) as blocks:
         names, records = _names_and_records(blocks, path, format, has_quotes=has_quotes)
         if not names:
             first = next(records, None)
@@ -127,12 +126,11 @@ def read_parquet(
     *,
     row_groups: Sequence[int] | None = None,
     use_threads: bool = False,
+    on_open: OnOpen | None = None,
 ) -> Iterator[Rows]:
     """Read the rows of a Parquet file, as `read_rows`, or of some of its row groups."""
     first = 1
-    with _naming_damage(path), open_input(path) as stream:
-        # A row group may be a whole file: its columns are read piece by piece, not at once.
-        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_BYTES)
+    with open_parquet(path, on_open) as file:
         names = list(file.schema_arrow.names)
         chosen = list(choose(_and_folders(names, path)))
         file_columns = [name for name in dict.fromkeys(chosen) if name in names]
@@ -145,22 +143,13 @@ def read_parquet(
             rows = Rows({name: batch.column(at) for name, at in first_of.items()}, places)
             yield _with_folders(rows, names, chosen, path, as_arrow=True)
             first += batch.num_rows
+        groups = range(file.num_row_groups) if row_groups is None else row_groups
+        check_rows(first - 1, sum(file.metadata.row_group(group).num_rows for group in groups))
 
 
 def _printable(name: str) -> str:
     """Replace what is no Unicode in a name, which nobody could write."""
     return name.encode("utf-8", "replace").decode()
-
-
-@contextmanager
-def _naming_damage(path: str) -> Iterator[None]:
-    """Name a file that turns out to be damaged; what else fails is not in the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if is_url(path) or getattr(error, "errno", None):
-            raise
-        raise ValueError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
 def _and_folders(names: Sequence[str], path: str) -> list[str]:

@@ -1,6 +1,8 @@
-"""What the scores files of a run say later: which shards are done, their counts and their scores.
+"""Scores files: which shards are in them, and how they are opened and read.
 
-A file has the scores of one shard, or, once a run is complete, of many (see `merging`).
+A file has the scores of one shard, or, once a run is complete, of many (see `merging`). Its name
+and its metadata say of which run and which shards; its pages have checksums, which whoever reads
+them checks.
 """
 
 from __future__ import annotations
@@ -8,34 +10,32 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cluster.inputs import READERS
 from cluster.parts import (
     FIELDS,
+    FINGERPRINT,
     FINGERPRINT_LENGTH,
     SCORES_FOLDER,
+    SHARDS,
     STATUS,
     Job,
     ShardReport,
-    report_of,
 )
 from cluster.schema import IDS, UNREADABLE
-from cluster.seals import check_sealed_parquet, read_sealed_parquet
 from cluster.shards import Shard
-from cluster.store import base_name, join, list_names, open_input, reads_again
+from cluster.store import OnOpen, base_name, join, list_names, open_input, reads_again
 from sms.naming import AnyPath
+from sms.urls import is_url
 
-SHARDS = "assay.shards"
-"""In the metadata of a merged file: its shards as JSON, see `Member`."""
 _PART_NAME = re.compile(r"part-(?P<first>\d{6,})(?:-(?P<last>\d{6,}))?-(?P<mark>[^-.]+)\.parquet")
+_READ_BYTES = 4 << 20
 _SIDES = ("candidate", "reference", "source")
 _NO_REASON = ":undefined"
 
@@ -62,7 +62,7 @@ def committed_parts(out: AnyPath, plan: Sequence[Shard], fingerprint: str) -> di
 
 
 def is_part(path: str) -> bool:
-    """Say whether a file is named as the scores files of a run are, which have a seal."""
+    """Say whether a file is named as the scores files of a run are."""
     name = _PART_NAME.fullmatch(base_name(path))
     return name is not None and len(name["mark"]) == FINGERPRINT_LENGTH
 
@@ -73,96 +73,138 @@ def is_merged(path: str) -> bool:
     return name is not None and name["last"] is not None
 
 
-def check_parts(paths: Iterable[str]) -> dict[int, str]:
-    """Check that scores files are as they were written, all of their bytes.
+@contextmanager
+def open_parquet(path: str, on_open: OnOpen | None = None) -> Iterator[pq.ParquetFile]:
+    """Open any Parquet file, and check its pages as they are read, if they have checksums.
 
-    Returns the seal that each shard's scores had when they were written. Raises `ValueError` if one
-    is damaged or was changed.
+    A scores file must be the one that its name says. Raises `FileNotFoundError` if there is no such
+    file; `ValueError` if it is damaged.
     """
+    with open_input(path) as stream:
+        try:
+            if on_open is not None:
+                on_open(stream)
+            # A row group may be a whole file: its columns are read piece by piece, not at once.
+            file = pq.ParquetFile(
+                stream,
+                pre_buffer=False,
+                buffer_size=_READ_BYTES,
+                page_checksum_verification=True,
+            )
+            if is_part(path):
+                _check_identity(path, file.metadata)
+            yield file
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+            if _is_of_storage(error, path):
+                raise
+            raise _damaged(path, str(error).partition("\n")[0]) from error
 
-    def check(path: str) -> dict[int, str]:
-        footer, seal = check_sealed_parquet(path)
-        told: Mapping[bytes, bytes] = {}
-        if is_merged(path):
-            told = pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).metadata
-        return {one.index: one.seal for one in _members(path, told, seal=seal)}
 
-    with ThreadPoolExecutor(READERS) as pool:
-        return {index: seal for seals in pool.map(check, paths) for index, seal in seals.items()}
+def check_rows(n_rows: int, expected: int) -> None:
+    """Raise `pa.ArrowInvalid` if rows were read that are not as many as the footer says.
+
+    The header of a page has no checksum: one that is damaged may be taken for none.
+    """
+    if n_rows != expected:
+        raise pa.ArrowInvalid(f"{n_rows} rows can be read of {expected}")
+
+
+def read_all(file: pq.ParquetFile) -> pa.Table:
+    """Read a file that `open_parquet` has opened."""
+    rows = file.read(use_threads=False)  # threads may abort a script that ends right after it
+    check_rows(rows.num_rows, file.metadata.num_rows)
+    return rows
+
+
+def fields_of(file: pq.ParquetFile) -> list[str]:
+    """Name the columns of a scores file that are scores."""
+    return list(json.loads(file.metadata.metadata[FIELDS.encode()]))
+
+
+def shards_in(file: pq.ParquetFile) -> dict[int, int]:
+    """Say how many rows each shard has in a scores file, in their order."""
+    return dict(json.loads(file.metadata.metadata[SHARDS.encode()]))
+
+
+def check_part(path: str) -> None:
+    """Check that the footer of a scores file can be read, and tells of what the file's name says.
+
+    Raises `ValueError` if not.
+    """
+    with open_parquet(path):
+        pass
 
 
 def reports_from_file(path: AnyPath) -> list[ShardReport]:
-    """Count and sum the scores of the shards that an earlier run committed in a file.
+    """Report the shards that an earlier run, or a worker that is lost, has committed in a file.
 
-    The reports are those of the run that wrote them, but for times and attempts. Raises
-    `ValueError` if the file is damaged or was changed.
+    Their times and attempts are not known. Raises `ValueError` if the file is damaged.
     """
     path = os.fspath(path)
-    if _PART_NAME.fullmatch(base_name(path)) is None:
+    if not is_part(path):
         raise ValueError(f"`path` must be a scores file `part-SHARD-FINGERPRINT.parquet`: {path}")
-    data, seal = read_sealed_parquet(path)
-    file = pq.ParquetFile(pa.BufferReader(data))
-    scores, told = file.read(), file.metadata.metadata or {}
-    fields = json.loads(told.get(FIELDS.encode(), b"[]"))
-    reports, first = [], 0
-    for one in _members(path, told, scores.num_rows, len(data), seal):
-        report = report_of(one.index, scores.slice(first, one.n_rows), fields)
-        reports.append(replace(report, n_bytes=one.n_bytes, seal=one.seal))
-        first += one.n_rows
-    return reports
+    with open_parquet(path) as file:
+        return [ShardReport(index=i, n_rows=n_rows) for i, n_rows in shards_in(file).items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A shard whose scores are in a file."""
-
-    index: int
-    n_rows: int
-    n_bytes: int
-    """Of the file it had for itself; likewise the seal."""
-    seal: str
-
-
-def read_part(path: str) -> tuple[pa.Table, Member]:
-    """Read the scores file of one shard, all of whose bytes are checked."""
-    data, seal = read_sealed_parquet(path)
-    scores = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-    (member,) = _members(path, {}, scores.num_rows, len(data), seal)
-    return scores, member
+@reads_again
+def read_scores(path: str) -> pa.Table:
+    """Read all of a scores file; raises `ValueError` if it is damaged."""
+    with open_parquet(path) as file:
+        return read_all(file)
 
 
 @reads_again
 def read_shard(path: str, index: int) -> pa.Table:
-    """Read the scores of one shard; of a merged file, which was checked before, no more than that.
+    """Read the scores of one shard; of a merged file no more than the row groups it is in.
 
     Raises `ValueError` or `OSError` if the file is damaged.
     """
-    if not is_merged(path):
-        return read_part(path)[0]
-    with open_input(path) as stream:
-        file = pq.ParquetFile(stream, page_checksum_verification=True)
-        members = _members(path, file.metadata.metadata)
-        first = sum(one.n_rows for one in members if one.index < index)
-        n_rows = next(one.n_rows for one in members if one.index == index)
+    with open_parquet(path) as file:
+        n_rows = shards_in(file)
+        first = sum(n for i, n in n_rows.items() if i < index)
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
         ends = np.cumsum(sizes)
-        begin, end = np.searchsorted(ends, [first, first + n_rows - 1], side="right")
-        rows = file.read_row_groups(range(begin, end + 1))
-        return rows.slice(first - (ends[begin] - sizes[begin]), n_rows)
+        begin, end = np.searchsorted(ends, [first, first + n_rows[index] - 1], side="right")
+        rows = file.read_row_groups(range(begin, end + 1), use_threads=False)
+        check_rows(rows.num_rows, sum(sizes[begin : end + 1]))
+        return rows.slice(first - (ends[begin] - sizes[begin]), n_rows[index])
 
 
-def _members(
-    path: str,
-    told: Mapping[bytes, bytes] | None,
-    n_rows: int = 0,
-    n_bytes: int = 0,
-    seal: str = "",
-) -> list[Member]:
-    """Return which shards are in a file; of a file of one shard the rest says what it is."""
-    if is_merged(path):
-        return [Member(*values) for values in json.loads((told or {})[SHARDS.encode()])]
+def _check_identity(path: str, footer: pq.FileMetaData) -> None:
+    """Refuse a file that was written for other shards, or by another run, than its name says."""
     name = _PART_NAME.fullmatch(base_name(path))
-    return [Member(int(name["first"]) if name else 0, n_rows, n_bytes, seal)]
+    metadata = footer.metadata or {}
+    try:
+        shards = dict(json.loads(metadata[SHARDS.encode()]))
+        fingerprint = metadata[FINGERPRINT.encode()].decode()
+        is_right = (
+            name is not None
+            and fingerprint.startswith(name["mark"])
+            and [min(shards), max(shards)]
+            == [int(name["first"]), int(name["last"] or name["first"])]
+            and sum(shards.values()) == footer.num_rows
+        )
+    except (KeyError, ValueError, TypeError):
+        is_right = False
+    if not is_right:
+        raise _damaged(path, "it is not the file that its name says")
+
+
+def _is_of_storage(error: Exception, path: str) -> bool:
+    """Say whether it is not the file that is at fault, but how it is reached."""
+    if not isinstance(error, OSError) or "CRC checksum" in str(error):
+        return False
+    return is_url(path) or error.errno is not None
+
+
+def _damaged(path: str, reason: str) -> ValueError:
+    if not is_part(path):
+        return ValueError(f"cannot read {path}: {reason}")
+    return ValueError(
+        f"scores file {path} is damaged ({reason}); delete it to have its rows scored again by the "
+        "same `assay score`"
+    )
 
 
 def with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:

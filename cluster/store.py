@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 from uuid import uuid4
 
@@ -63,6 +63,8 @@ _MOST_READINGS = 4
 _TAIL_BYTES = 64 << 10
 _PARQUET_TAIL = 8  # bytes: the length of the footer, then the magic
 
+OnOpen: TypeAlias = Callable[[pa.NativeFile], object]
+"""Looks at a file that has just been opened, and leaves it at its beginning."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -303,12 +305,17 @@ def version_of(stream: pa.NativeFile, path: str) -> str:
     return f"mtime:{filesystem.get_file_info(inner).mtime_ns}:{stream.size()}"
 
 
-def list_names(folder: str) -> list[str]:
-    """List the names of the files right inside a folder; none where there is no folder."""
+def file_sizes(folder: str) -> dict[str, int]:
+    """List the files right inside a folder, and their bytes; none where there is no folder."""
     filesystem, inner = filesystem_for(folder)
     with naming(folder):
         infos = filesystem.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
-    return sorted(info.base_name for info in infos if info.type == pafs.FileType.File)
+    return {info.base_name: info.size for info in infos if info.type == pafs.FileType.File}
+
+
+def list_names(folder: str) -> list[str]:
+    """List the names of the files right inside a folder; none where there is no folder."""
+    return sorted(file_sizes(folder))
 
 
 def delete_file(path: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster.store import open_input
+from cluster.store import OnOpen, open_input
 
 BLOCK_BYTES = 4 << 20
 MAX_RECORD_BYTES = 64 << 20
@@ -35,15 +35,18 @@ _MARKS = {
 
 
 @contextmanager
-def opened_text(path: str) -> Iterator[Iterator[bytes]]:
+def opened_text(path: str, on_open: OnOpen | None = None) -> Iterator[Iterator[bytes]]:
     """Give out the text of a file, block by block.
 
     Raises `ValueError` if it is damaged; `FileNotFoundError` or `PermissionError` if it cannot be
     opened.
     """
     try:
-        with open_input(path) as file, _unpacked(file) as stream:
-            yield _with_line_feeds(_in_utf8(_blocks_of(stream)))
+        with open_input(path) as file:
+            if on_open is not None:
+                on_open(file)
+            with _unpacked(file) as stream:
+                yield _with_line_feeds(_in_utf8(_blocks_of(stream)))
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:

@@ -9,9 +9,9 @@ import logging
 import platform
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.ahead import gathered, made_ahead, mapped_ahead
-from cluster.parts import STATUS, Job, ShardReport, report_of, write_scores
+from cluster.parts import STATUS, Job, ShardReport, write_scores
 from cluster.reading import read_batches
 from cluster.schema import IDS, TEXTS, UNREADABLE, Wanted
 from cluster.scores_files import with_earlier
@@ -78,19 +78,18 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
     if job.base:
         scores, fields = with_earlier(scores, shard, job), job.fields
     with clock.stage("write"):
-        n_bytes, seal = write_scores(scores, fields, shard, job)
-    report = report_of(shard.index, scores, fields)
+        write_scores(scores, fields, shard, job)
     counters, seconds, cpu_seconds = shared.take_counts(clock.started)
-    return replace(
-        report,
+    return ShardReport(
+        index=shard.index,
+        n_rows=scores.num_rows,
+        n_status=Counter(scores[STATUS].drop_null().to_pylist()),
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         stage_seconds=dict(clock.seconds),
         counters=counters,
         node=node_name(),
         processor=processor_kind(),
-        n_bytes=n_bytes,
-        seal=seal,
     )
 
 

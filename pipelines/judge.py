@@ -172,7 +172,7 @@ def _rated_rows(
     rated = read_ratings(
         settings.ratings, aspects=settings.aspects, raters=settings.raters, columns=of_ratings
     )
-    keyed.check_columns(settings.columns, [files], keyed.files_of(os.fspath(settings.ratings)))
+    keyed.check_columns(settings.columns, [files], rated.files)
     where, notes = keyed.place(files), [*rated.notes]
     wanted = Wanted(needed=(*KEYS, CANDIDATE, *_sides_of(files, columns)), columns=columns)
     kept, n_rows, reasons = [], 0, list[str]()

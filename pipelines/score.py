@@ -1,6 +1,6 @@
 """Scores a corpus of files into a folder: checks everything first, then runs what is left to do.
 
-The order: configuration, inputs, output folder, encoders; then `run.json`, the shards, the sums.
+The order: configuration, inputs, output folder, encoders; then `run.json`, the shards, the totals.
 Nothing is scored before all checks have passed. A finished run that is asked for more metrics
 computes these alone, and puts them beside the scores it has. How a shard is scored is in
 `cluster`, what a score is in `sms`, what is in the folder in `cluster.manifest`.
@@ -32,7 +32,7 @@ from cluster import (
 )
 from cluster.corpus import check_kept, find_inputs, with_copies
 from cluster.history import History, read_history
-from cluster.live import LOCK_FILE, LiveRun
+from cluster.live import LiveRun
 from cluster.manifest import (
     OWN_NAMES,
     PAGE_FILE,
@@ -52,7 +52,6 @@ from cluster.output import Output
 from cluster.progress import COMPILING, SCORING, Progress
 from cluster.reading import COPIES_FOLDER
 from cluster.schema import ONE_SYSTEM, Wanted
-from cluster.scores_files import check_parts
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
 from cluster.worker import node_name
 from pipelines.fetched import fetched_config
@@ -122,8 +121,6 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
         If it is interrupted from the keyboard once scoring has begun.
     FolderInUse
         If another driver works in the folder.
-    LockLost
-        If another driver has taken the folder over meanwhile.
     StorageFull
         If there is no room left for the scores.
     RuntimeError
@@ -134,7 +131,7 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     with run.started_workers():  # they load while the inputs are read here
         run.tell(Progress(stage="reading the inputs"))
         inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
-        Output("--out", run.out).check_folder(*OWN_NAMES, LOCK_FILE)
+        Output("--out", run.out).check_folder(*OWN_NAMES)
         with LiveRun(
             run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
@@ -208,7 +205,6 @@ class _Run:
             inputs=[file.without_outline() for file in inputs],
             shards=[],
         )
-        live.check()
         if found is not None and is_fresh:
             delete_own_files(self.out)
         base = _base_of(self.out, earlier, manifest)
@@ -227,7 +223,6 @@ class _Run:
         try:
             if len(history) < len(manifest.shards):
                 self._score_rest(job, manifest, history, live)
-            live.check(looks=True)
             return close(
                 *(self.out, manifest, history, before, self.tell),
                 started=started,
@@ -328,7 +323,6 @@ class _Run:
         base: Mapping[int, str] = {}
         if manifest.base:
             base = committed_parts(self.out, manifest.shards, manifest.base["fingerprint"])
-            check_parts(dict.fromkeys(base.values()))
             done = {*base, *committed(self.out, manifest.shards, manifest.fingerprint)}
             if lost := [shard for shard in manifest.shards if shard.index not in done]:
                 raise ValueError(
@@ -345,7 +339,6 @@ class _Run:
             has_gpu=self.is_neural and self.machines.uses_gpu,
             metadata={
                 "assay.version": manifest.versions["assay"],
-                "assay.fingerprint": manifest.fingerprint,
                 "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
             },
         )
@@ -364,7 +357,6 @@ class _Run:
         def write() -> None:
             nonlocal written, cost_s
             began = time.monotonic()
-            live.check(looks=True)
             try:
                 write_manifest(self.out, replace(manifest, result=history.to_json()))
             finally:
@@ -377,7 +369,6 @@ class _Run:
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             self.tell(so_far)
-            live.check()
             if time.monotonic() - written >= max(WRITE_EVERY_S, cost_s / WRITE_SHARE):
                 with suppress(OSError):  # storage that is away for a while
                     write()

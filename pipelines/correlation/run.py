@@ -31,7 +31,7 @@ from pipelines.reports.verdict import verdict_of
 from pipelines.runs.forks import with_threads
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.form import as_options
-from pipelines.tables.keyed import check_columns, files_of
+from pipelines.tables.keyed import check_columns
 from pipelines.tables.ratings import Ratings, columns_apart, read_ratings
 from pipelines.tables.records import TABLES, About, AgreementResult, table
 from pipelines.tables.scores import Scores, find_scores, read_scores
@@ -112,8 +112,7 @@ def _shared(paths: Sequence[str], settings: CorrelateSettings) -> tuple[Ratings,
     scored = read_scores(
         inputs, rated.keys, metrics=settings.metrics, with_parts=False, columns=columns
     )
-    ratings_of = files_of(os.fspath(settings.ratings))
-    check_columns(settings.columns, [each.files for each in inputs], ratings_of)
+    check_columns(settings.columns, [each.files for each in inputs], rated.files)
     return shared_rows(rated, scored)
 
 

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster.corpus import check_unchanged
 from cluster.history import History
 from cluster.manifest import SUCCESS_FILE, Manifest, delete_other_files, write_manifest
-from cluster.merging import is_large, merge_parts
+from cluster.merging import merge_parts, must_merge
 from cluster.parts import SCORES_FOLDER
 from cluster.progress import Progress
-from cluster.schema import IDS
-from cluster.scores_files import committed_parts, is_merged
-from cluster.store import (
-    base_name,
-    delete_file,
-    join,
-    open_input,
-    read_whole,
-    reads_again,
-    write_whole,
-)
-from cluster.worker import one_line
+from cluster.scores_files import committed_parts, read_scores
+from cluster.store import base_name, delete_file, file_sizes, join, read_whole, write_whole
+from cluster.totals import total_scores
 from sms.naming import ABOUT_ROWS, counted, is_precision_or_recall
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-N_HASH_FILES = 128
-"""Of the hashes of keys; each must fit in memory: a billion keys are 125 MB in each."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-"""Tells the hash of a document's id from that of a system's."""
-_HASH_READERS = 8
-"""So many scores files' keys are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +74,7 @@ class ScoreRun:
             failed = counted(len(self.failed_shards), "shard")
             raise RuntimeError(f"{failed} failed; score again first")
         parts = read_whole(join(self.out, SUCCESS_FILE)).decode().split()
-        files = (pa.BufferReader(read_whole(join(self.out, part))) for part in parts)
-        # Threads of `pq.read_table` may abort a script that ends right after it.
-        return pa.concat_tables(pq.ParquetFile(file).read(use_threads=False) for file in files)
+        return pa.concat_tables(read_scores(join(self.out, part)) for part in parts)
 
     def to_polars(self) -> pl.DataFrame:
         """Read the scores, as `to_arrow`."""
@@ -171,17 +148,18 @@ def close(
     """
     parts = committed_parts(out, manifest.shards, manifest.fingerprint)
     there = dict.fromkeys(part for index, part in parts.items() if index not in history.errors)
+    totals = total_scores([*there])
     run = ScoreRun(
         out=out,
         scores=join(out, SCORES_FOLDER),
-        n_rows=history.n_rows,
+        n_rows=totals.n_rows,
         n_planned_rows=sum(shard.n_rows for shard in manifest.shards),
         n_earlier_rows=before[0],
-        n_with_status=history.statuses.total(),
-        statuses=dict(sorted(history.statuses.items())),
-        n_duplicate_keys=count_duplicate_keys(list(there)),
-        means=history.sums.means(),
-        counts=history.sums.counts(),
+        n_with_status=totals.statuses.total(),
+        statuses=dict(sorted(totals.statuses.items())),
+        n_duplicate_keys=totals.n_repeated_keys,
+        means=totals.means(),
+        counts=totals.counts(),
         metrics=tuple(manifest.configuration["metrics"]),
         signatures=manifest.signatures,
         counters=dict(history.counters),
@@ -200,14 +178,13 @@ def close(
     base = manifest.base if run.failed_shards else {}
     write_manifest(out, replace(manifest, result=result, base=base))
     if run.is_complete:
-        _succeed(manifest, run, history, parts, tell)
+        _succeed(manifest, run, parts, tell)
     return run
 
 
 def _succeed(
     manifest: Manifest,
     run: ScoreRun,
-    history: History,
     parts: Mapping[int, str],
     tell: Callable[[Progress], None],
 ) -> None:
@@ -220,8 +197,8 @@ def _succeed(
             f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
             f"{run.n_rows} in {len(parts)}; was something deleted meanwhile?"
         )
-    sizes = {record["index"]: record["n_bytes"] for record in history.records()}
-    if is_large(sizes) and not all(map(is_merged, parts.values())):
+    sizes = file_sizes(run.scores)
+    if must_merge(parts, sizes):
         tell(Progress(stage="merging the scores files"))
         delete_file(join(out, SUCCESS_FILE))  # it lists files that are about to go
         merge_parts(out, fingerprint, parts, sizes)
@@ -230,57 +207,3 @@ def _succeed(
     lines = "".join(f"{SCORES_FOLDER}/{name}\n" for name in names)
     write_whole(join(out, SUCCESS_FILE), lines.encode())
     delete_other_files(out, fingerprint, names)
-
-
-def count_duplicate_keys(parts: Sequence[str]) -> int:
-    """Count the pairs of document_id and system_id that more than one row has.
-
-    Rows without one of the ids have no key. Two keys are the same if 128 bits of hashes are. Takes
-    16 bytes a row of the folder for temporary files, and memory that does not grow: hashes are
-    dealt out by the first one, so that equal keys meet in one file, which is small enough to sort.
-    """
-    n_repeated = 0
-    with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(N_HASH_FILES)]
-        pool = stack.enter_context(ThreadPoolExecutor(_HASH_READERS))
-        for first in range(0, len(parts), _HASH_READERS):
-            for hashes in pool.map(_hashes, parts[first : first + _HASH_READERS]):
-                places = hashes[:, 0] % N_HASH_FILES
-                for place in np.unique(places):
-                    files[place].write(hashes[places == place].tobytes())
-        for file in files:
-            file.seek(0)
-            pairs = np.frombuffer(file.read(), np.uint64).reshape(-1, 2)
-            n_repeated += int((np.unique(pairs, axis=0, return_counts=True)[1] > 1).sum())
-    return n_repeated
-
-
-def _hashes(part: str) -> np.ndarray:
-    try:
-        return _read_hashes(part)
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"scores file {part} is damaged ({one_line(error)}); delete it to have its rows "
-            "scored again"
-        ) from error
-
-
-@reads_again
-def _read_hashes(part: str) -> np.ndarray:
-    """Hash the keys of a file: uint64, shape (n, 2)."""
-    hashes = [np.empty((0, 2), np.uint64)]
-    with open_input(part) as stream:
-        file = pq.ParquetFile(stream)
-        for group in range(file.num_row_groups):
-            keys = file.read_row_group(group, columns=list(IDS), use_threads=False)
-            document, system = (_hashes_of(column) for column in keys.drop_null().columns)
-            hashes.append(document * _ODD + system)
-    return np.concatenate(hashes)
-
-
-def _hashes_of(column: pa.ChunkedArray) -> np.ndarray:
-    """Hash texts as Python does, in two ways, the same in one process: uint64, shape (n, 2)."""
-    encoded = column.combine_chunks().dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    hashes = np.array([(hash(text), hash(f"{text} ")) for text in texts], np.int64)
-    return hashes.reshape(-1, 2).astype(np.uint64)[encoded.indices.to_numpy()]

@@ -63,6 +63,8 @@ class KeyedRows:
     """All rows of the files."""
     notes: Sequence[str]
     """On rows that cannot be read: these are not in the frame."""
+    records: Sequence[InputRecord]
+    """Of the files, if their role was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +83,22 @@ class KeyedTable:
         return place(self.files)
 
     def read(
-        self, names: Sequence[str] | None = None, *, among: pl.DataFrame | None = None
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        among: pl.DataFrame | None = None,
+        role: str = "",
     ) -> KeyedRows:
         """Read keys and some columns, all where none are named.
 
-        With `among` only rows whose values are in that table: no others are ever held.
+        With `among` only rows whose values are in that table: no others are ever held. With a
+        `role`, such as "scores", the files are described for a report, too.
         """
         asked = list(dict.fromkeys([*KEYS, *(self.names if names is None else names)]))
         frames, n_rows = [pl.DataFrame(schema=dict.fromkeys(KEYS, pl.String))], 0
         unreadable: list[str] = []
-        for some in _several(self._frames(asked)):
+        records: list[InputRecord] = []
+        for some in _several(self._frames(asked, records, role)):
             n_rows += sum(frame.height + len(reasons) for frame, reasons in some)
             unreadable += [reason for _, reasons in some for reason in reasons]
             frame = pl.concat([frame for frame, _ in some], how="diagonal_relaxed")
@@ -105,14 +113,20 @@ class KeyedTable:
                 f"{listed(unreadable, SHOWN)}"
             )
         frame = pl.concat(frames, how="diagonal_relaxed")
-        return KeyedRows(frame=frame, n_rows=n_rows, notes=notes)
+        return KeyedRows(frame=frame, n_rows=n_rows, notes=notes, records=records)
 
-    def _frames(self, asked: Sequence[str]) -> Iterator[tuple[pl.DataFrame, list[str]]]:
+    def _frames(
+        self, asked: Sequence[str], records: list[InputRecord], role: str
+    ) -> Iterator[tuple[pl.DataFrame, list[str]]]:
         for file, known in zip(self.files, self.theirs, strict=True):
             theirs = {name: known[name] for name in asked if name in known}
             choose = partial(_checked, theirs, file.path)
             at_once = _ROWS_AT_ONCE if file.format == "parquet" else BATCH_ROWS
-            for rows in read_rows(file.path, file.format, choose, batch_rows=at_once):
+            # While a file is open anyway: it may be far away.
+            describe = partial(_describe, records, file, role) if role else None
+            for rows in read_rows(
+                file.path, file.format, choose, batch_rows=at_once, on_open=describe
+            ):
                 yield _frame(rows, theirs, file)
 
 
@@ -171,7 +185,7 @@ def open_table(
 
 def _theirs(file: InputFile, columns: Mapping[str, str], role: str) -> dict[str, str]:
     """Find what a file calls each of its columns, by our name where we have one."""
-    names = column_names(file.path, file.format, of_all_rows=True, of_folders=False)
+    names = _names_of(file)
     if not (names or file.size):
         raise ValueError(f"{file.path} must have rows, got an empty file")
     for name in partition_columns(file.path):  # other folder names are no metrics
@@ -215,8 +229,14 @@ def check_columns(
 
 def _names_in(inputs: Sequence[Sequence[InputFile]]) -> set[str]:
     firsts = [files[0] for files in inputs if files]
-    names = (column_names(file.path, file.format, of_all_rows=True) for file in firsts)
-    return {name for some in names for name in some}
+    return {name for file in firsts for name in (*_names_of(file), *partition_columns(file.path))}
+
+
+def _names_of(file: InputFile) -> list[str]:
+    """List the columns of a file, which is opened only if its listing did not tell."""
+    if file.outline is not None:
+        return list(file.outline.schema.names)
+    return column_names(file.path, file.format, of_all_rows=True, of_folders=False)
 
 
 def _place(file: InputFile, number: int) -> str:
@@ -368,11 +388,20 @@ def names_of_paths(paths: Sequence[str]) -> list[str]:
 
 def record_of(file: InputFile, role: str) -> InputRecord:
     """Describe a file by its size and the hash of its content."""
-    digest = hashlib.sha256()
     with open_input(file.path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return InputRecord(path=file.path, bytes=file.size, sha256=digest.hexdigest(), role=role)
+        return _record(file, role, stream)
+
+
+def _describe(
+    records: list[InputRecord], file: InputFile, role: str, stream: pa.NativeFile
+) -> None:
+    records.append(_record(file, role, stream))
+    stream.seek(0)
+
+
+def _record(file: InputFile, role: str, stream: pa.NativeFile) -> InputRecord:
+    digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return InputRecord(path=file.path, bytes=file.size, sha256=digest, role=role)
 
 
 def _numbers(frame: pl.DataFrame, name: str, where: str) -> pl.Series | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 from polars import selectors
 
+from cluster import InputFile
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS, RATER
 from pipelines.tables.records import InputRecord
@@ -34,6 +35,7 @@ class Ratings:
     rater_names: Sequence[str]
     """Empty where the ratings name none."""
     excluded_systems: Sequence[str]
+    files: Sequence[InputFile]
     records: Sequence[InputRecord]
     notes: Sequence[str]
 
@@ -66,7 +68,7 @@ def read_ratings(
     files = keyed.files_of(os.fspath(path))
     where = keyed.place(files)
     table = keyed.open_table(files, columns, keyed.OF_RATINGS)
-    read = table.read([*_rater_of(table), *_aspects_of(table, aspects)])
+    read = table.read([*_rater_of(table), *_aspects_of(table, aspects)], role="ratings")
     frame, without_key = keyed.with_key(read.frame, where)
     notes = [*read.notes, *without_key]
     frame, kept_aspects, dropped = _with_aspects(frame, aspects, where)
@@ -102,7 +104,8 @@ def read_ratings(
         raters=pool,
         rater_names=names,
         excluded_systems=excluded,
-        records=[keyed.record_of(file, "ratings") for file in files],
+        files=files,
+        records=read.records,
         notes=[*notes, *dropped, *said],
     )
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow.fs as pafs
 
 from cluster import InputFile, committed_parts
 from cluster.manifest import RUN_FILE, SUCCESS_FILE, read_manifest
-from cluster.scores_files import check_parts, is_part
-from cluster.store import absolute, filesystem_for, list_names, naming, real_path
+from cluster.parts import SCORES_FOLDER
+from cluster.store import (
+    absolute,
+    base_name,
+    file_sizes,
+    filesystem_for,
+    join,
+    list_names,
+    naming,
+    real_path,
+)
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord
@@ -57,9 +66,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
     """
     path = os.fspath(path)
     if not is_folder(path):
-        files = keyed.files_of(path)
-        check_parts([file.path for file in files if is_part(file.path)])
-        return ScoreInput(path=absolute(path), files=files, signatures={})
+        return ScoreInput(path=absolute(path), files=keyed.files_of(path), signatures={})
     folder = absolute(path).rstrip("/")
     manifest = read_manifest(folder)
     if manifest is None:
@@ -78,10 +85,11 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
             f"{len(there)}; score again with `assay score`"
         )
     parts = list(dict.fromkeys(there.values()))
-    check_parts(parts)
+    sizes = file_sizes(join(folder, SCORES_FOLDER))
+    (first,) = keyed.files_of(parts[0])  # the others have the same columns, and are not opened
     return ScoreInput(
         path=folder,
-        files=[file for part in parts for file in keyed.files_of(part)],
+        files=[replace(first, path=part, size=sizes.get(base_name(part), 0)) for part in parts],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
     )
@@ -117,10 +125,12 @@ def read_scores(
     wanted = _wanted(inputs, calls, metrics, with_parts=with_parts)
     _refuse_other_content(inputs, calls, wanted)
     frame, notes, signatures = rated, list[str](), dict[str, str]()
+    records = list[InputRecord]()
     for source, table, called in zip(inputs, tables, calls, strict=True):
         kept = {name: call for name, call in called.items() if call in wanted}
         if kept:
-            part, dropped = _rated_rows(table, [*kept], rated, metrics)
+            part, read, dropped = _rated_rows(table, [*kept], rated, metrics)
+            records += read
             notes += dropped
             kept = {name: call for name, call in kept.items() if name in part.columns}
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
@@ -135,7 +145,7 @@ def read_scores(
         frame=frame,
         metrics=kept_metrics,
         signatures=signatures,
-        records=[keyed.record_of(file, "scores") for each in inputs for file in each.files],
+        records=records,
         notes=notes,
     )
 
@@ -189,9 +199,9 @@ def _wanted(
 
 def _rated_rows(
     table: keyed.KeyedTable, names: Sequence[str], rated: pl.DataFrame, asked: Sequence[str]
-) -> tuple[pl.DataFrame, list[str]]:
-    """Read rows that have a rating; also say which rows and columns are left out."""
-    where, read = table.where, table.read(names, among=rated)
+) -> tuple[pl.DataFrame, Sequence[InputRecord], list[str]]:
+    """Read rows that have a rating; also say of which files, and which rows and columns are not."""
+    where, read = table.where, table.read(names, among=rated, role="scores")
     rows = read.frame
     if not rows.height:
         theirs = table.read([]).frame.drop_nulls().head(3)
@@ -206,7 +216,7 @@ def _rated_rows(
     texts = [name for name in names if name not in of_numbers]
     if texts and asked:
         raise ValueError(f"metric `{texts[0]}` in {where} must hold numbers, got text only")
-    return numbers, [*read.notes, *notes]
+    return numbers, read.records, [*read.notes, *notes]
 
 
 def _refuse_other_content(

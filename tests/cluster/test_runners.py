@@ -116,10 +116,7 @@ def test_scores_and_reports_are_those_of_one_process(plan, run_two, job, check_s
     reports = run_two(MakeScorer(), seen.append, on_start=lambda *told: started.append(told[0]))
     check_scores()
     assert sorted(started) == [report.index for report in reports] == list(range(6))
-    assert [(r.index, r.n_rows, r.seal) for r in reports] == [
-        (r.index, r.n_rows, r.seal) for r in here
-    ]
-    assert all(report.sums for report in seen + seen_here)
+    assert [(r.index, r.n_rows) for r in reports] == [(r.index, r.n_rows) for r in here]
     assert children() == []
 
 

@@ -1,7 +1,8 @@
 """A run whose inputs, scores files or run files were changed behind its back, and what comes of it.
 
 Every change must be refused in a line, repaired (the rows are scored again), or be none: then the
-scores are those of a fresh run, and what other commands print is what they printed before.
+scores are those of a fresh run, and what other commands print is what they printed before. What
+somebody edits in the files of a run counts as it is then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -24,12 +26,15 @@ from cluster import part_path
 from cluster.live import LiveRun
 from cluster.manifest import read_manifest, write_manifest
 from cluster.progress import SCORING, Progress
-from tests.fuzzing.hostile import damaged, other_json
+from tests.fuzzing.hostile import damaged
 from tests.fuzzing.laws import check_said, run_captured
 from tests.fuzzing.sound import WORDS, command, encoded, score
 
 WHAT = ("input", "scores", "run files")
-HOW = ("damaged", "replaced", "linked", "renamed", "edited")
+HOW = ("damaged", "replaced", "linked", "renamed")
+CHANGES = [*product(WHAT, HOW), ("input", "edited")]
+READ = ["document_id", "system_id", "wms", "rouge1_f", "length", "status"]
+"""Columns of the scores that a run reads again, and checks."""
 N_FILES, N_ROWS = 2, 6
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need POSIX")
@@ -39,16 +44,14 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need POSIX")
 def test_changes_are_refused_repaired_or_harmless(vectors):
     outcomes = {
         outcome_of(f"{what}, {how}, {number}", what, how, vectors)
-        for what in WHAT
-        for how in HOW
+        for what, how in CHANGES
         for number in range(2)
     }
     assert outcomes == {"refused", "repaired", "right"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", WHAT)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("what", "how"), CHANGES)
 def test_ten_thousand_changes(what, how, vectors):
     for number in range(2, 667):
         outcome_of(f"{what}, {how}, {number}", what, how, vectors)
@@ -73,7 +76,7 @@ def outcome_of(seed: str, what: str, how: str, vectors: Path) -> str:
         if asked == "compare":
             assert status or output == said["compare"][1]
             return "refused" if status else "right"
-        if status == 2:
+        if status == 2 and what != "scores":  # whose pages are read when the rest is scored
             assert contents(work / "out") == before, (
                 f"something was changed though it said: {errors}"
             )
@@ -192,7 +195,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 def scores(out: Path) -> pa.Table:
     names = (out / "_SUCCESS").read_text("utf-8").split()
-    table = pa.concat_tables([pq.read_table(out / name) for name in names])
+    table = pa.concat_tables([pq.read_table(out / name, columns=READ) for name in names])
     return table.replace_schema_metadata(None)
 
 
@@ -214,7 +217,9 @@ def change(rng: Random, what: str, how: str, work: Path) -> None:
     }[what]
     path, other = rng.choice(files), rng.choice(files)
     about = path.stat()
-    if how == "damaged":
+    if how == "damaged" and what == "run files":  # a write that broke off
+        path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
+    elif how == "damaged":
         path.write_bytes(damaged(rng, path.read_bytes()))
     elif (
         how == "replaced" and what == "input"
@@ -235,22 +240,11 @@ def change(rng: Random, what: str, how: str, work: Path) -> None:
 
 
 def edit(rng: Random, path: Path) -> None:
-    """Change one value in a file that stays whole."""
-    if path.parent.name == "in":
-        rows = rows_of(int(path.stem))
-        row = rng.choice(rows)
-        row["candidate"] = str(row["candidate"]).replace("a", rng.choice("aeiou"), 1)
-        path.write_bytes(encoded(rows, path.suffix[1:]))
-    elif path.suffix == ".parquet":
-        table = pq.read_table(path)
-        lengths = table["length"].to_pylist()
-        lengths[rng.randrange(len(lengths))] = 3.0
-        place = table.column_names.index("length")
-        pq.write_table(table.set_column(place, "length", pa.array(lengths)), path)
-    elif path.suffix == ".json":
-        path.write_text(other_json(rng, path.read_text("utf-8")), encoding="utf-8")
-    else:
-        path.write_text(f"{path.read_text('utf-8')}scores/mine.parquet\n", encoding="utf-8")
+    """Change one letter in a file of the corpus, which stays whole."""
+    rows = rows_of(int(path.stem))
+    row = rng.choice(rows)
+    row["candidate"] = str(row["candidate"]).replace("a", rng.choice("aeiou"), 1)
+    path.write_bytes(encoded(rows, path.suffix[1:]))
 
 
 def link(rng: Random, path: Path, other: Path, work: Path) -> None:

@@ -13,7 +13,6 @@ from cluster.manifest import (
     refusal,
     write_manifest,
 )
-from cluster.seals import sealed_json
 from pipelines.score import is_only_more_metrics
 
 FILE = InputFile("/data/a.jsonl", 120, "ab12")
@@ -85,12 +84,15 @@ def test_manifest_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b'{"format": 1}', r"run\.json is damaged .* choose another folder"),
-        (sealed_json('{"format": 99}', "run.json"), "has format 99, this version of assay reads"),
+        ('{"format": 6', r"run\.json is damaged .* choose another folder"),
+        ('{"format": 6}', r"run\.json is damaged .* choose another folder"),
+        ("[]", r"run\.json is damaged .* choose another folder"),
+        ("", r"run\.json is damaged .* choose another folder"),
+        ('{"format": 99}', "has format 99, this version of assay reads"),
     ],
 )
-def test_foreign_run_json_rejected(tmp_path, data, message):
-    (tmp_path / "run.json").write_bytes(data)
+def test_foreign_or_damaged_run_json_rejected(tmp_path, data, message):
+    (tmp_path / "run.json").write_text(data)
     with pytest.raises(ValueError, match=message):
         read_manifest(str(tmp_path))
 

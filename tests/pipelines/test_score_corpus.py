@@ -17,10 +17,9 @@ import pipelines.score as MODULE
 import sms.scoring
 from cluster import run_local
 from cluster.manifest import Manifest, read_manifest
-from cluster.seals import sealed_parquet
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
-from pipelines.runs.score_run import RunInterrupted, count_duplicate_keys
+from pipelines.runs.score_run import RunInterrupted
 from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
@@ -136,8 +135,8 @@ def test_run_json_says_what_was_done(corpus, out):
     assert (file["path"], file["size"]) == (str(corpus), corpus.stat().st_size)
     assert [shard["n_rows"] for shard in written["shards"]] == [2] * 5
     for index, shard in enumerate(written["result"]["shards"]):
-        assert (shard["index"], shard["n_rows"], shard["attempts"]) == (index, 2, 1)
-        assert all(shard[name] for name in ("seconds", "node", "processor", "seal"))
+        assert (shard["index"], shard["attempts"]) == (index, 1)
+        assert all(shard[name] for name in ("seconds", "node", "processor"))
         assert set(shard["stage_seconds"]) == {"read", "prepare", "compare", "write"}
     assert written["result"]["means"] == run.means
     metadata = pq.read_schema(next(out.glob("scores/*.parquet"))).metadata
@@ -228,15 +227,15 @@ def test_counts_of_encoders_are_summed(corpus, out):
     assert again.counters["minilm.cached"] == 3  # a new encoder's first shard
 
 
-def test_sums_are_those_of_the_scores_files_that_are_there(corpus, out):
-    """A sound file that another run wrote in the place of one is counted, not believed."""
+def test_means_are_those_of_the_scores_files_that_are_there(corpus, out):
+    """A score that somebody has changed counts as it is now."""
     whole = score(corpus, out)
     part = sorted(out.glob("scores/*.parquet"))[1]
     table = pq.read_table(part)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.set_column(2, "length", pa.array([1.0, 1.0])), sink)
-    part.write_bytes(sealed_parquet(sink.getvalue().to_pybytes(), part.name)[0])
-    assert score(corpus, out).means["s0"]["length"] != whole.means["s0"]["length"]
+    assert table["system_id"].to_pylist() == ["s0", "s1"]
+    lengths = pa.array([table["length"][0].as_py() + 5.0, 1.0])
+    pq.write_table(table.set_column(2, "length", lengths), part)
+    assert score(corpus, out).means["s0"]["length"] == whole.means["s0"]["length"] + 1.0
 
 
 def test_device_and_cache_reach_the_encoder_and_change_no_run(
@@ -314,22 +313,6 @@ def test_duplicate_keys_counted(tmp_path, out):
     assert (run.n_rows, run.n_duplicate_keys) == (302, 100)
     assert run_json(out)["result"]["n_duplicate_keys"] == 100
     assert "Duplicate keys (document_id, system_id): 100" in summary_text(run).splitlines()
-
-
-@pytest.mark.parametrize("where", ["ids", "metadata"])
-def test_scores_file_with_text_that_is_none_is_named_or_read(tmp_path, where):
-    """Polars panics at both, which no `except Exception` sees."""
-    broken = b"\xff\xfe"
-    ids = pa.array([b"d0", broken if where == "ids" else b"d1"]).view(pa.string())
-    field = pa.field("document_id", pa.string(), metadata={"a": broken})
-    schema = pa.schema([field, ("system_id", pa.string())])
-    path = str(tmp_path / "part.parquet")
-    pq.write_table(pa.table([ids, ["a", "a"]], schema), path)
-    if where == "metadata":
-        assert count_duplicate_keys([path]) == 0
-    else:
-        with pytest.raises(ValueError, match=r"is damaged .* delete it"):
-            count_duplicate_keys([path])
 
 
 def test_interrupted_run_goes_on_and_a_finished_one_is_not_scored_again(corpus, out, watched):
@@ -430,7 +413,7 @@ def test_input_that_changes_meanwhile_is_no_success(corpus, out):
     assert not (out / "_SUCCESS").exists()
 
 
-def test_damaged_and_edited_files_of_a_run_are_named(corpus, out):
+def test_damaged_files_of_a_run_are_named(corpus, out):
     score(corpus, out)
     part = sorted(out.glob("scores/*.parquet"))[1]
     part.write_bytes(b"PAR1")
@@ -438,10 +421,8 @@ def test_damaged_and_edited_files_of_a_run_are_named(corpus, out):
         score(corpus, out)
     part.unlink()
     assert score(corpus, out).n_new_shards == 1
-    written = run_json(out)
-    written["result"]["means"]["s0"]["length"] = 11.0
-    (out / "run.json").write_text(json.dumps(written), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"run\.json is damaged \(or was changed.*another folder"):
+    (out / "run.json").write_bytes((out / "run.json").read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"run\.json is damaged .*; put back .* another folder"):
         score(corpus, out)
 
 

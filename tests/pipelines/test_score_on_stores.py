@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.fs
@@ -15,10 +16,16 @@ import pytest
 
 from cluster import live
 from cluster.live import FolderInUse, LiveRun
-from cluster.store import list_names, open_input, read_whole, write_whole
+from cluster.manifest import read_manifest
+from cluster.scores_files import committed_parts
+from cluster.store import list_names, open_input, parent, read_whole, write_whole
+from cluster.totals import total_scores
+from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
 from pipelines.score import score_corpus
+from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.score import ScoreSettings
+from pipelines.status import run_status
 from sms.scoring import ScoringConfig
 from tests.cluster.object_stores import bucket_of, direct, gcs_server
 
@@ -37,6 +44,19 @@ def score(url, options="", out=None, **settings):
     return score_corpus(
         f"{url}/in{options}", ScoreSettings(out=out, encoders=encoders, **usual | settings)
     )
+
+
+def correlated(out):
+    """Correlate a run with the ratings beside it."""
+    ratings = f"{parent(out)}/r.csv"
+    return correlate(out, CorrelateSettings(ratings=ratings, resamples=20))
+
+
+def total_scores_of(out):
+    """Ask what the scores of a run come to."""
+    manifest = read_manifest(out)
+    parts = committed_parts(out, manifest.shards, manifest.fingerprint)
+    assert total_scores([*parts.values()]).n_rows == N_FILES * N_ROWS
 
 
 def table_of(run):
@@ -100,6 +120,21 @@ def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
     message = r"is in use by another run \(process \d+ on"
     with LiveRun(f"s3://{bucket}/out"), pytest.raises(FolderInUse, match=message):
         score(f"s3://{bucket}")
+
+
+@pytest.mark.parametrize("reader", [run_status, total_scores_of, correlated])
+def test_scores_file_is_opened_once(proxy, bucket, reader):
+    """By a reader of four files; the first may be looked up, and opened to see its columns."""
+    score(f"s3://{bucket}", metrics=["length", "rouge1_f"])
+    ratings = "".join(f"d{i // 30}-{i % 30 // 2},s{i % 2},{i}\n" for i in range(60))
+    write_whole(f"s3://{bucket}/r.csv", f"document_id,system_id,quality\n{ratings}".encode())
+    proxy.weather.seen.clear()
+    reader(f"s3://{bucket}/out")
+    heads = [path for method, path, _ in proxy.weather.seen if method == "HEAD"]
+    n_opened = Counter(path for path in heads if "/scores/part-" in path)
+    assert len(n_opened) == 4
+    assert sorted(n_opened.values())[:3] == [1, 1, 1]
+    assert max(n_opened.values()) <= 3
 
 
 DRIVE = """import sys
