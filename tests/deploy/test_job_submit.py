@@ -17,7 +17,7 @@ import pytest
 
 from pipelines.cli.app import run
 from tests.cluster.object_stores import free_port
-from tests.fuzzing.sound import METRICS, sound_lines, write_vectors
+from tests.torture.sound import METRICS, sound_lines, write_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 RAY = str(Path(sys.executable).with_name("ray"))

@@ -23,9 +23,9 @@ from reffree.scorers.scorer import LinearPairs, load_scorer
 from sms.explaining import explain
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.text import words
-from tests.breaking import break_everywhere
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+from tests.torture.breaking import break_everywhere
 
 SIDES = ("candidate", "source")
 PAIRS = [(group[0].source, group[0].candidate) for group in make_groups(8)]

@@ -25,7 +25,7 @@ from sms.encoders import EncoderRuntime
 from sms.encoders.hugging_face import load_hf
 from sms.encoders.infersent import load_infersent
 from sms.encoders.sentence_transformer import load_st
-from tests.fuzzing.sound import score, sound_lines, sound_models, write_vectors
+from tests.torture.sound import score, sound_lines, sound_models, write_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("sms", "reffree", "cluster", "pipelines", "reinforce")

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.cli.app import run
 from sms.urls import SECRET_VARIABLES
-from tests.fuzzing.sound import command, encoded, score, sound_lines, sound_row, write_vectors
+from tests.torture.sound import command, encoded, score, sound_lines, sound_row, write_vectors
 
 PLANTED = "pLaNtEd0123456789"
 ON_RAY = """

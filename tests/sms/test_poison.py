@@ -12,7 +12,7 @@ from sms import text
 from sms.encoders import base
 from sms.metrics.baselines import BASELINES
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
-from tests.breaking import break_everywhere
+from tests.torture.breaking import break_everywhere
 
 
 def rows_of(n: int) -> pa.Table:

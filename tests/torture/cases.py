@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.fuzzing import hostile
-from tests.fuzzing.hostile import TEXTS, damaged, other_json
-from tests.fuzzing.sound import (
+from tests.torture import hostile
+from tests.torture.hostile import TEXTS, damaged, other_json
+from tests.torture.sound import (
     COLUMNS,
     SOURCE,
     WORDS,

@@ -8,7 +8,7 @@ import resource
 
 import pytest
 
-from tests.fuzzing.sound import write_vectors
+from tests.torture.sound import write_vectors
 
 LIMIT_S = 900
 """Of one input; most take a tenth of a second, but a busy machine is no hang."""

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.cli.app import run
-from tests.fuzzing.cases import Case
-from tests.fuzzing.sound import SOUND, encoded, score, sound_row
+from tests.torture.cases import Case
+from tests.torture.sound import SOUND, encoded, score, sound_row
 
 MAX_MESSAGE = 3_000
 """Characters of a message; it is to be read by people."""

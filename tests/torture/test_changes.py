@@ -26,9 +26,9 @@ from cluster import part_path
 from cluster.live import LiveRun
 from cluster.manifest import read_manifest, write_manifest
 from cluster.progress import SCORING, Progress
-from tests.fuzzing.hostile import damaged
-from tests.fuzzing.laws import check_said, run_captured
-from tests.fuzzing.sound import WORDS, command, encoded, score
+from tests.torture.hostile import damaged
+from tests.torture.laws import check_said, run_captured
+from tests.torture.sound import WORDS, command, encoded, score
 
 WHAT = ("input", "scores", "run files")
 HOW = ("damaged", "replaced", "linked", "renamed")

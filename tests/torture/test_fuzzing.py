@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 
-from tests.fuzzing.cases import Case, make
-from tests.fuzzing.laws import check_rows, check_said, run_captured
+from tests.torture.cases import Case, make
+from tests.torture.laws import check_rows, check_said, run_captured
 
 N_BLOCKS, N_EACH = 500, 20  # 10,000 inputs
 BLOCKS = [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, N_BLOCKS))]
