@@ -22,7 +22,7 @@ from cluster.ray_options import RayOptions
 from cluster.rows import column_names
 from cluster.schema import canonical_table, resolve_columns
 from cluster.scores_files import committed, committed_parts, reports_from_file
-from cluster.shards import Piece, Shard, knowing, longest_first, plan_shards
+from cluster.shards import Piece, Shard, longest_first, plan_shards, with_file_facts
 from cluster.store import write_whole
 from cluster.worker import score_shard
 from sms.scorers import Scorer
@@ -41,7 +41,6 @@ __all__ = [
     "committed",
     "committed_parts",
     "is_unchanged",
-    "knowing",
     "list_inputs",
     "longest_first",
     "part_path",
@@ -53,5 +52,6 @@ __all__ = [
     "run_ray",
     "score_shard",
     "with_content",
+    "with_file_facts",
     "write_whole",
 ]

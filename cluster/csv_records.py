@@ -39,10 +39,10 @@ def csv_records(
     csv.field_size_limit(text_blocks.MAX_RECORD_BYTES)
     data = _with_header(blocks, path)
     line, n_columns = 1, 0
-    if told := _SEPARATOR_LINE.match(data):  # what Excel writes, and obeys
-        line += told[0].count(b"\n")
-        data = _with_header(blocks, path, data[told.end() :])
-    cutter = _Cutter(told[1].decode() if told else _separator(data), path, has_quotes)
+    if named := _SEPARATOR_LINE.match(data):  # what Excel writes, and obeys
+        line += named[0].count(b"\n")
+        data = _with_header(blocks, path, data[named.end() :])
+    cutter = _Cutter(named[1].decode() if named else _separator(data), path, has_quotes)
     for record in cutter.records(data, blocks):
         for part in cutter.parts(record, n_columns):
             if part.strip():

@@ -219,8 +219,8 @@ def with_earlier(scores: pa.Table, shard: Shard, job: Job) -> pa.Table:
         # Columns that come along are computed again, perhaps of the added metrics' texts alone.
         source = earlier if name in earlier.column_names else scores
         columns[name] = pc.if_else(is_readable, source[name], pa.scalar(None, pa.float64()))
-    told = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
-    joined = pa.array([joined_status(was, now) for was, now in told], pa.string())
+    statuses = zip(earlier[STATUS].to_pylist(), scores[STATUS].to_pylist(), strict=True)
+    joined = pa.array([joined_status(was, now) for was, now in statuses], pa.string())
     columns[STATUS] = pc.if_else(is_readable, joined, scores[STATUS])
     columns |= {name: scores[name] for name in scores.column_names if name not in columns}
     return pa.table(columns).combine_chunks()
@@ -232,12 +232,12 @@ def joined_status(*statuses: str | None) -> str | None:
     >>> joined_status("reference:empty; candidate:cut@a", "candidate:empty; reference:empty")
     'candidate:empty; reference:empty; candidate:cut@a'
     """
-    told = dict.fromkeys(part for status in statuses if status for part in status.split("; "))
-    reasons = [part for part in told if not part.endswith(_NO_REASON)]
+    distinct = dict.fromkeys(part for status in statuses if status for part in status.split("; "))
+    reasons = [part for part in distinct if not part.endswith(_NO_REASON)]
     is_null = any(":cut@" not in part for part in reasons)
 
     def order(part: str) -> tuple[bool, int]:
         side = part.partition(":")[0]
         return ":cut@" in part, _SIDES.index(side) if side in _SIDES else len(_SIDES)
 
-    return "; ".join(sorted(reasons if is_null else told, key=order)) or None
+    return "; ".join(sorted(reasons if is_null else distinct, key=order)) or None

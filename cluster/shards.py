@@ -37,7 +37,7 @@ class Piece:
     version: str = field(default="", compare=False)
     """Of the file when the plan was made; not checked where it is empty."""
     content: str = field(default="", compare=False)
-    """Of the file. This and what follows is put in by `knowing`."""
+    """Of the file. This and what follows is put in by `with_file_facts`."""
     copy: str = field(default="", compare=False)
     """Where the rows of a file that is not Parquet are read."""
     number: int = field(default=0, compare=False)
@@ -123,7 +123,7 @@ def plan_shards(
     return shards
 
 
-def knowing(shards: Iterable[Shard], files: Sequence[InputFile]) -> list[Shard]:
+def with_file_facts(shards: Iterable[Shard], files: Sequence[InputFile]) -> list[Shard]:
     """Put into a plan what is known of its files, and count the rows of all."""
     by_path = {file.path: file for file in files}
     known, number = [], 0

@@ -26,9 +26,9 @@ from cluster import (
     Workers,
     committed,
     committed_parts,
-    knowing,
     longest_first,
     plan_shards,
+    with_file_facts,
 )
 from cluster.corpus import check_kept, find_inputs, with_copies
 from cluster.history import History, read_history
@@ -309,14 +309,14 @@ class _Run:
         if earlier is not None:
             done = committed(self.out, earlier.shards, manifest.fingerprint)
             if len(done) == len(earlier.shards):
-                return knowing(earlier.shards, inputs)
+                return with_file_facts(earlier.shards, inputs)
         if any(file.needs_copy for file in inputs):
             self.tell(Progress(stage="turning the inputs into Parquet"))
             inputs = with_copies(inputs, self.out, self.wanted, limit)
         if earlier is not None:
-            return knowing(earlier.shards, inputs)
+            return with_file_facts(earlier.shards, inputs)
         rows_per_shard = manifest.configuration["rows_per_shard"]
-        return knowing(plan_shards(inputs, rows_per_shard, limit), inputs)
+        return with_file_facts(plan_shards(inputs, rows_per_shard, limit), inputs)
 
     def _job(self, manifest: Manifest) -> Job:
         """Say what is the same for every shard."""

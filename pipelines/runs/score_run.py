@@ -169,12 +169,12 @@ def close(
         seconds=time.monotonic() - started,
         is_strict=is_strict,
     )
-    told = ("n_rows", "n_with_status", "statuses", "n_duplicate_keys", "counters")
+    names = ("n_rows", "n_with_status", "statuses", "n_duplicate_keys", "counters")
     means = {
         system: {name: None if math.isnan(mean) else mean for name, mean in by_column.items()}
         for system, by_column in run.means.items()
     }
-    result = {**{name: getattr(run, name) for name in told}, "means": means, **history.to_json()}
+    result = {**{name: getattr(run, name) for name in names}, "means": means, **history.to_json()}
     base = manifest.base if run.failed_shards else {}
     write_manifest(out, replace(manifest, result=result, base=base))
     if run.is_complete:

@@ -15,13 +15,13 @@ from cluster import (
     Job,
     RayOptions,
     committed,
-    knowing,
     list_inputs,
     plan_shards,
     run_local,
     run_processes,
     run_ray,
     with_content,
+    with_file_facts,
 )
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
@@ -36,7 +36,7 @@ def planned(paths, folder, rows_per_shard=20_000, limit=None):
     listed = with_content(list_inputs(paths))
     wanted = Wanted(needed=("candidate",))
     files = [parquet_copy(file, str(folder), wanted, limit) for file in listed]
-    return knowing(plan_shards(files, rows_per_shard, limit), files)
+    return with_file_facts(plan_shards(files, rows_per_shard, limit), files)
 
 
 def rows_of(n):
