@@ -24,7 +24,7 @@ import regex
 from sms.naming import check_choice
 from sms.ragged import Ragged, offsets_of, owners_of
 from sms.text.languages import LANGUAGES
-from sms.text.sentences import SENTENCE_END, SENTENCES, without_marks
+from sms.text.sentences import SENTENCE_END, SENTENCES, Sentences, without_marks
 from sms.text.words import INVISIBLE, Splitter, attempt, clark2019_words
 
 MAX_CHUNKS = 200_000
@@ -314,15 +314,12 @@ class Segmenter:
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut further texts; words have the numbers that they had in those before."""
         is_text = texts.is_valid().to_numpy(zero_copy_only=False)
-        tried = [attempt(self._sentences, text) for text in texts.drop_null().to_pylist()]
-        cannot_be_split, lengths = (
-            np.zeros(is_text.size, dtype=bool),
-            np.zeros(is_text.size, np.int64),
-        )
-        cannot_be_split[is_text] = [sentences is None for sentences in tried]
-        pieces = [sentences or [] for sentences in tried]
-        lengths[is_text] = [len(piece) for piece in pieces]
-        flat = pa.array([sentence for piece in pieces for sentence in piece], pa.string())
+        found = self._sentences(texts.drop_null().to_pylist())
+        cannot_be_split = np.zeros(is_text.size, dtype=bool)
+        cannot_be_split[is_text] = found.cannot_be_split
+        lengths = np.zeros(is_text.size, np.int64)
+        lengths[is_text] = found.lengths
+        flat = pa.array([*map(without_marks, found.pieces)], pa.string())
         trimmed = pc.utf8_trim_whitespace(flat)
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         owner = owners_of(lengths)[filled]
@@ -355,13 +352,11 @@ class Segmenter:
         )
         return segmented.restrict(~cannot_be_split)
 
-    def _sentences(self, text: str) -> list[str]:
-        """Return the sentences of a text, which may have white space around them."""
+    def _sentences(self, texts: list[str]) -> Sentences:
+        """Cut texts into sentences, which may have white space around them."""
         if self.rules.is_split:
-            pieces = split_sentences(text, self.rules.language)
-        else:
-            pieces = text.split(SENTENCE_END)
-        return [*map(without_marks, pieces)]
+            return LANGUAGES[self.rules.language].cut(texts)
+        return Sentences.of([text.split(SENTENCE_END) for text in texts])
 
 
 def composed(text: str) -> str:

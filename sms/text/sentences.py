@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+import numpy as np
 import regex
 import sentencex
 
@@ -38,18 +40,42 @@ _MOST_SHOWN = 10_000  # characters
 _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one here
 
 
-def library_pieces(code: str, text: str) -> list[str]:
-    """Cut a text as `sentencex` does, a part at a time: on some its time grows with the square."""
-    starts: list[int] = []
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of many texts, with the white space around them."""
+
+    pieces: list[str]
+    """Those of one text after those of the other."""
+    lengths: np.ndarray
+    """How many each text has, int64, shape (n_texts,)."""
+    cannot_be_split: np.ndarray
+    """Texts that a splitter failed on; bool, shape (n_texts,)."""
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str] | None]) -> Sentences:
+        """Join the sentences of texts, None for one that cannot be split."""
+        pieces = [piece for text in texts for piece in text or ()]
+        lengths = np.array([len(text or ()) for text in texts], np.int64)
+        return cls(pieces, lengths, np.array([text is None for text in texts], dtype=bool))
+
+
+def library_ends(code: str, text: str) -> list[int]:
+    """Return where `sentencex` ends sentences.
+
+    It is shown a part of a text at a time: on some its time grows with the square.
+    """
+    if len(text) <= _MOST_SHOWN:
+        return [*accumulate(map(len, _library_segments(code, text)))]
+    ends: list[int] = []
     at = 0
     while at < len(text):
         shown = text[at : at + _MOST_SHOWN]
-        ends = [*accumulate(map(len, _library_segments(code, shown)), initial=at)][1:]
+        found = [*accumulate(map(len, _library_segments(code, shown)), initial=at)][1:]
         # the last sentence goes on in the next part, which begins with it
         is_last = at + len(shown) == len(text)
-        starts += ends[:-1]
-        at = ends[-2] if len(ends) > 1 and not is_last else ends[-1]
-    return cut_at(text, starts)
+        ends += found[:-1]
+        at = found[-2] if len(found) > 1 and not is_last else found[-1]
+    return [*ends, len(text)]
 
 
 def _library_segments(code: str, text: str) -> list[str]:
@@ -126,7 +152,9 @@ _NARROWEST = 40  # characters; text is not wrapped at less
 
 def has_breaks(text: str) -> bool:
     """Tell whether a text has line ends, or what may be a mark."""
-    # line ends are not printable, and a look at all characters is quicker than a search
+    if text.isascii():  # one look for each is quicker than a search for all
+        return "\n" in text or "<" in text or "\r" in text or "\v" in text or "\f" in text
+    # line ends are not printable
     return ("<" in text or not text.isprintable()) and _BREAKS.search(text) is not None
 
 
@@ -136,7 +164,7 @@ def blocks(text: str, *, has_spaces: bool = True) -> list[str]:
     A line ends a sentence, and a blank line always does, unless it was wrapped: a wrapped line is
     as long as its paragraph allows, and the sentence goes on in the next one.
     """
-    if not has_breaks(text):
+    if not has_breaks(text.strip()):  # a line end around a text is no layout
         return [text]
     has_marks = "<" in text
     starts = {*_line_starts(text, has_spaces)}

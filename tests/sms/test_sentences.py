@@ -7,13 +7,15 @@ import random
 import pyarrow as pa
 import pytest
 
-from sms.text import Segmenter, TextRules, sentences, split_sentences
+from sms.ragged import offsets_of
+from sms.text import Segmenter, TextRules, english, sentences, split_sentences
 from sms.text.languages import LANGUAGES
-from sms.text.sentences import SENTENCE_END, blocks, joined, library_pieces
+from sms.text.sentences import SENTENCE_END, blocks, joined, library_ends
 from tests.sms.cases import cases
 
 BY_LANGUAGE = cases("sentences")["by_hand"]
 HARD = cases("sentences")["hard"]
+ENGLISH_RULES = [*dict.fromkeys(rule for rows in english.RULES.values() for rule in rows)]
 CASES = [(language, name) for language, texts in BY_LANGUAGE.items() for name in texts]
 # ruff: noqa: RUF001 (their letters are meant)
 # what a text may be made of, damaged or not
@@ -73,6 +75,7 @@ def test_pieces_are_the_text_on_damaged_texts():
 def test_hard_texts_are_cut(language, unit):
     text = unit * (12_000 // len(unit))  # longer than what the library is shown at once
     assert "".join(split_sentences(text, language)) == text
+    assert "".join(LANGUAGES[language].cut([text]).pieces) == text
 
 
 def test_library_is_shown_a_long_text_in_parts(monkeypatch):
@@ -84,9 +87,58 @@ def test_library_is_shown_a_long_text_in_parts(monkeypatch):
 
     monkeypatch.setattr(sentences.sentencex, "segment", segment)
     text = 30 * (999 * "a" + ".")
-    assert [piece for piece in library_pieces("de", text) if piece] == 30 * [999 * "a" + "."]
+    assert sorted({*library_ends("de", text)}) == [*range(1_000, 30_001, 1_000)]
     assert max(shown) == sentences._MOST_SHOWN
-    assert library_pieces("de", 25_000 * "a") == [25_000 * "a"]
+    assert library_ends("de", 25_000 * "a") == [25_000]
+
+
+# The rules for English
+
+
+@pytest.mark.parametrize("rule", ENGLISH_RULES, ids=[rule.example for rule in ENGLISH_RULES])
+def test_rule_decides_its_example(rule, monkeypatch):
+    text = BY_LANGUAGE["en"][rule.example]
+    assert split_sentences(text.replace("¦", "")) == text.split("¦")
+    turned = rule._replace(is_end=not rule.is_end)
+    rules = {
+        kind: tuple(turned if row is rule else row for row in rows)
+        for kind, rows in english.RULES.items()
+    }
+    monkeypatch.setattr(english, "RULES", rules)
+    assert split_sentences(text.replace("¦", "")) != text.split("¦")
+
+
+def test_a_batch_is_cut_as_each_text_is():
+    rng = random.Random(2)
+    cases = [text.replace("¦", "") for text in BY_LANGUAGE["en"].values()]
+    texts = ["", ".", " ", "a", *cases, *(random_text(rng, cases) for _ in range(20_000))]
+    cut = LANGUAGES["en"].cut(texts)
+    assert not cut.cannot_be_split.any()
+    starts = offsets_of(cut.lengths).tolist()
+    for text, start, stop in zip(texts, starts[:-1], starts[1:], strict=True):
+        assert cut.pieces[start:stop] == (split_sentences(text) or [""]), repr(text)
+
+
+def test_an_ordinary_word_ends_a_sentence_by_the_rules_too(monkeypatch):
+    rng = random.Random(3)
+    cases = [text.replace("¦", "") for text in BY_LANGUAGE["en"].values()]
+    texts = [*cases, *(random_text(rng, cases) for _ in range(20_000))]
+    quick = [split_sentences(text) for text in texts]
+    monkeypatch.setattr(english, "is_ending", lambda text, at: False)
+    for text, pieces in zip(texts, quick, strict=True):
+        assert split_sentences(text) == pieces, repr(text)
+
+
+def test_only_the_text_that_the_library_fails_on_is_lost(monkeypatch):
+    def segment(code, text):
+        if "Zork" in text:
+            raise RuntimeError("no")
+        return [text]
+
+    monkeypatch.setattr(sentences.sentencex, "segment", segment)
+    cut = Segmenter().segment(pa.array(["It rained. We left.", "The Zork Inc. said so. He left."]))
+    assert cut.cannot_be_split.tolist() == [False, True]
+    assert cut.text_sentences.lengths.tolist() == [2, 0]
 
 
 # Lines and marks

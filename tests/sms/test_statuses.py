@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms import text
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
-from sms.text import words
+from sms.text import batches, words
 from tests.sms.scoring_cases import EMBEDDED, GOOD, METRICS, REFERENCE
 
 # text, what its status says
@@ -152,7 +151,7 @@ FIVE = ("length", "rouge1_f", "rougeL_f:source", "compression", "wms")
 CANDIDATES = ["A cat sat. It slept.", "The dog ran away.", "A hen fed a cat."]
 REFERENCES = ["The cat slept.", "A dog ran.", "The hen fed cats."]
 SOURCES = ["A cat sat and slept all day.", "The dog ran far away.", "A hen fed all the cats."]
-BROKEN = "The BROKEN one."
+BROKEN = "The BROKEN Inc. one."
 
 
 class PanicException(BaseException):
@@ -177,7 +176,7 @@ def failing(function, error):
 
 @pytest.fixture(
     params=[
-        pytest.param((text, "split_sentences", ValueError("on purpose")), id="sentences"),
+        pytest.param((batches, "english_starts", ValueError("on purpose")), id="sentences"),
         pytest.param((words, "split_words", RuntimeError("on purpose")), id="words"),
         pytest.param((words, "split_words", PanicException("on purpose")), id="panic"),
     ]

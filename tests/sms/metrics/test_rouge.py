@@ -133,7 +133,7 @@ def test_stemmer_is_for_english_and_in_the_signature(glove):
 
 def test_rouge_reads_no_sentences(monkeypatch):
     """What no metric reads is not looked for."""
-    monkeypatch.setattr("sms.text.languages.english_sentences", None)
+    monkeypatch.setattr("sms.text.languages.english_batch", None)
     metrics = ("rouge1", "rouge2", "rougeL", "rougeW", "bleu", "chrf")
     (row,) = score_texts(["A cat sat. It left."], [["A cat."]], metrics=metrics).to_pylist()
     assert row["rouge1_r"] == 1.0

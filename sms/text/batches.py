@@ -1,0 +1,190 @@
+"""English sentences of many texts at once, cut as `english` cuts each.
+
+What most marks are is told by a few characters around them, for all texts together: a full stop
+after an ordinary word ends a sentence, one inside of a number does not. `english` has the rules for
+the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sms.ragged import offsets_of, owners_of
+from sms.text.english import MARKS, english_starts, is_ending, is_usual
+from sms.text.sentences import Sentences, blocks, has_breaks, without_layout
+from sms.text.words import attempt
+
+
+def _table(characters: str) -> np.ndarray:
+    """Tell which bytes are among some characters; bool, shape (256,)."""
+    table = np.zeros(256, dtype=bool)
+    table[[*characters.encode()]] = True
+    return table
+
+
+_CAPITALS, _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+_FULL_STOP, _EXCLAMATION, _QUESTION, _SPACE = b".!? "
+_IS_SMALL, _IS_CAPITAL, _IS_DIGIT = _table(_CAPITALS.lower()), _table(_CAPITALS), _table(_DIGITS)
+_IS_ALNUM = _IS_SMALL | _IS_CAPITAL | _IS_DIGIT
+_IS_CLOSING, _IS_OPENING = _table("\"')]}*_"), _table("\"'(`")
+_LOOKAHEAD = " " * 8
+"""Stands after the last text, so that looking ahead stays inside of the array."""
+
+
+def english_batch(texts: Sequence[str]) -> Sentences:
+    """Cut texts, of which there is at least one, into sentences, which together are the texts."""
+    paragraphs = _Paragraphs.of(texts)
+    owner, local, is_failed = _starts(paragraphs)
+    starts = np.sort(np.concatenate([paragraphs.places, paragraphs.places[owner] + local])).tolist()
+    joined = "".join(texts)
+    stops = [*starts[1:], len(joined)]
+    pieces = [joined[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    text_of = paragraphs.owners
+    lengths = np.bincount(np.concatenate([text_of, text_of[owner]]), minlength=len(texts))
+    is_failed = np.bincount(text_of, is_failed, minlength=len(texts)) > 0
+    return Sentences(pieces, lengths, is_failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraphs:
+    """What texts are cut into by lines and tags, in order."""
+
+    shown: Sequence[str]
+    """Each without line ends and tags."""
+    wholes: Sequence[str]
+    """The text of each."""
+    owners: np.ndarray
+    """The number of that text."""
+    places: np.ndarray
+    """Where each starts in the joined texts."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> _Paragraphs:
+        breaks = [*map(has_breaks, texts)]
+        if not any(breaks):
+            sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+            return cls(texts, texts, np.arange(len(texts)), offsets_of(sizes)[:-1])
+        cut = [
+            blocks(text) if broken else [text] for text, broken in zip(texts, breaks, strict=True)
+        ]
+        flat = [block for blocks_of_text in cut for block in blocks_of_text]
+        owners = owners_of(np.fromiter(map(len, cut), np.int64, len(cut)))
+        wholes = [texts[number] for number in owners.tolist()]
+        sizes = np.fromiter(map(len, flat), np.int64, len(flat))
+        shown = [
+            without_layout(block) if breaks[number] else block
+            for block, number in zip(flat, owners.tolist(), strict=True)
+        ]
+        return cls(shown, wholes, owners, offsets_of(sizes)[:-1])
+
+
+def _starts(paragraphs: _Paragraphs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where sentences start inside of paragraphs: the paragraph, the character in it.
+
+    Also return which paragraphs cannot be cut.
+    """
+    shown = paragraphs.shown
+    marks = _Marks(shown)
+    is_failed = np.zeros(len(shown), dtype=bool)
+    if not marks.open_places.size:
+        return marks.owner[marks.is_end], marks.start[marks.is_end], is_failed
+    is_open = np.zeros(len(shown), dtype=bool)
+    is_open[marks.open_owner] = True
+    is_known = marks.is_end & is_open[marks.owner]
+    known_bounds = offsets_of(np.bincount(marks.owner[is_known], minlength=len(shown))).tolist()
+    open_bounds = offsets_of(np.bincount(marks.open_owner, minlength=len(shown))).tolist()
+    known, places = marks.start[is_known].tolist(), marks.open_places.tolist()
+    owners: list[int] = []
+    starts: list[int] = []
+    for number in np.flatnonzero(is_open).tolist():
+        cut = partial(
+            english_starts,
+            whole=paragraphs.wholes[number],
+            marks=places[open_bounds[number] : open_bounds[number + 1]],
+            known=known[known_bounds[number] : known_bounds[number + 1]],
+        )
+        found = attempt(cut, shown[number])
+        if found is None:
+            is_failed[number] = True
+            continue
+        starts += found
+        owners += [number] * len(found)
+    is_done = marks.is_end & ~is_open[marks.owner]
+    return (
+        np.concatenate([marks.owner[is_done], np.array(owners, np.int64)]),
+        np.concatenate([marks.start[is_done], np.array(starts, np.int64)]),
+        is_failed,
+    )
+
+
+class _Marks:
+    """The marks of paragraphs: those that surely end a sentence, and those that may.
+
+    An array with a value for each mark has the name of that value.
+    """
+
+    def __init__(self, shown: Sequence[str]) -> None:
+        padded = [*shown, _LOOKAHEAD]
+        joined = " ".join(padded)
+        # characters outside ASCII become question marks, so that the rules look at them
+        codes = np.frombuffer(
+            b" ".join([text.encode("ascii", "replace") for text in padded]), np.uint8
+        )
+        sizes = np.fromiter(map(len, shown), np.int64, len(shown))
+        stops = np.cumsum(sizes + 1) - 1
+        at = np.flatnonzero((codes == _FULL_STOP) | (codes == _QUESTION) | (codes == _EXCLAMATION))
+        self.owner = np.searchsorted(stops, at, side="right")
+        begin, stop = (stops - sizes)[self.owner], stops[self.owner]
+        mark, before, behind = codes[at], codes[at - 1], codes[at + 1]
+
+        # what closes the sentence, one or two spaces, and what opens the next one
+        has_closing = _IS_CLOSING[behind]
+        space = at + 1 + has_closing
+        has_space = codes[space] == _SPACE
+        start = space + has_space + (has_space & (codes[space + 1] == _SPACE))
+        first = start + _IS_OPENING[codes[start]]
+        next_code = codes[first]
+        is_small, is_digit = _IS_SMALL[next_code], _IS_DIGIT[next_code]
+        is_apart = before == _SPACE
+        word_end = at - is_apart
+        is_before_word = has_space & (first < stop) & (word_end > begin) & _IS_ALNUM[next_code]
+
+        usual = np.fromiter(map(is_usual, shown), bool, len(shown))
+        tried = np.flatnonzero(
+            is_before_word
+            & (mark == _FULL_STOP)
+            & ~(has_closing & is_small)
+            & ~(is_apart & is_digit)
+            & usual[self.owner]
+        )
+        self.is_end = np.zeros(at.size, dtype=bool)
+        self.is_end[tried] = [is_ending(joined, end) for end in word_end[tried].tolist()]
+        # `Who? Nobody.`; the mark may be another character outside ASCII
+        tried = np.flatnonzero(
+            is_before_word
+            & (mark != _FULL_STOP)
+            & ~has_closing
+            & _IS_ALNUM[codes[word_end - 1]]
+            & (is_apart | ~is_small)
+        )
+        self.is_end[tried] = [joined[place] in "!?" for place in at[tried].tolist()]
+
+        is_last = start >= stop
+        # `3.5`, `cnn.com`, `U.S`
+        is_inside = (mark != _QUESTION) & (
+            (_IS_ALNUM & ~_IS_CAPITAL)[behind]
+            | (_IS_CAPITAL[behind] & (_IS_ALNUM & ~_IS_SMALL)[before])
+        )
+        is_open = ~(self.is_end | is_last | is_inside)
+        tried = np.flatnonzero(is_open & (mark == _QUESTION))
+        is_open[tried] = [joined[place] in MARKS for place in at[tried].tolist()]
+        self.start = start - begin
+        """Where the next sentence starts in the paragraph, if one does."""
+        self.open_owner = self.owner[is_open]
+        """The paragraph of each mark that may end a sentence."""
+        self.open_places = (at - begin)[is_open]
+        """Where that mark is in the paragraph."""
