@@ -7,6 +7,7 @@ the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +15,18 @@ from functools import partial
 import numpy as np
 
 from sms.ragged import offsets_of, owners_of
-from sms.text.english import MARKS, english_starts, is_ending, is_usual
-from sms.text.sentences import Sentences, blocks, has_breaks, without_layout
+from sms.text.english import (
+    MARKS,
+    abbreviates,
+    always_ends,
+    english_starts,
+    is_plain,
+    is_starter,
+    is_title,
+    is_usual,
+    word_before,
+)
+from sms.text.sentences import Sentences, blocks, has_breaks, has_case, without_layout
 from sms.text.words import attempt
 
 
@@ -27,10 +38,13 @@ def _table(characters: str) -> np.ndarray:
 
 
 _CAPITALS, _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
-_FULL_STOP, _EXCLAMATION, _QUESTION, _SPACE = b".!? "
+_FULL_STOP, _EXCLAMATION, _QUESTION, _SPACE, _BACKTICK, _APOSTROPHE = b".!? `'"
 _IS_SMALL, _IS_CAPITAL, _IS_DIGIT = _table(_CAPITALS.lower()), _table(_CAPITALS), _table(_DIGITS)
 _IS_ALNUM = _IS_SMALL | _IS_CAPITAL | _IS_DIGIT
 _IS_CLOSING, _IS_OPENING = _table("\"')]}*_"), _table("\"'(`")
+_IS_ROMAN = _table("ivxIVX")
+_NEAR_END = 8
+_WORD_CHARACTER = re.compile(r"\w")
 _LOOKAHEAD = " " * 8
 """Stands after the last text, so that looking ahead stays inside of the array."""
 
@@ -88,7 +102,7 @@ def _starts(paragraphs: _Paragraphs) -> tuple[np.ndarray, np.ndarray, np.ndarray
     Also return which paragraphs cannot be cut.
     """
     shown = paragraphs.shown
-    marks = _Marks(shown)
+    marks = _Marks(shown, paragraphs.wholes)
     is_failed = np.zeros(len(shown), dtype=bool)
     if not marks.open_places.size:
         return marks.owner[marks.is_end], marks.start[marks.is_end], is_failed
@@ -121,13 +135,24 @@ def _starts(paragraphs: _Paragraphs) -> tuple[np.ndarray, np.ndarray, np.ndarray
     )
 
 
+class _Cased(dict[int, bool]):
+    """In which paragraphs capitals mean something; found where it is asked."""
+
+    def __init__(self, wholes: Sequence[str]) -> None:
+        self._wholes = wholes
+
+    def __missing__(self, number: int) -> bool:
+        self[number] = has_case(self._wholes[number])
+        return self[number]
+
+
 class _Marks:
     """The marks of paragraphs: those that surely end a sentence, and those that may.
 
     An array with a value for each mark has the name of that value.
     """
 
-    def __init__(self, shown: Sequence[str]) -> None:
+    def __init__(self, shown: Sequence[str], wholes: Sequence[str]) -> None:
         padded = [*shown, _LOOKAHEAD]
         joined = " ".join(padded)
         # characters outside ASCII become question marks, so that the rules look at them
@@ -146,7 +171,8 @@ class _Marks:
         space = at + 1 + has_closing
         has_space = codes[space] == _SPACE
         start = space + has_space + (has_space & (codes[space + 1] == _SPACE))
-        first = start + _IS_OPENING[codes[start]]
+        is_backtick = codes[start] == _BACKTICK
+        first = start + _IS_OPENING[codes[start]] + (is_backtick & (codes[start + 1] == _SPACE))
         next_code = codes[first]
         is_small, is_digit = _IS_SMALL[next_code], _IS_DIGIT[next_code]
         is_apart = before == _SPACE
@@ -161,8 +187,49 @@ class _Marks:
             & ~(is_apart & is_digit)
             & usual[self.owner]
         )
+        words = [word_before(joined, end) for end in word_end[tried].tolist()]
         self.is_end = np.zeros(at.size, dtype=bool)
-        self.is_end[tried] = [is_ending(joined, end) for end in word_end[tried].tolist()]
+        self.is_end[tried] = [*map(always_ends, words)]
+        is_cased = _Cased(wholes)
+        goes_on = np.zeros(at.size, dtype=bool)
+        # `Mr. Smith`, `the U.S. army`
+        for k in np.flatnonzero(~self.is_end[tried] & ~has_closing[tried]).tolist():
+            place = tried[k]
+            goes_on[place] = is_title(words[k]) or (
+                not is_apart[place]
+                and not is_digit[place]
+                and abbreviates(words[k])
+                and (
+                    is_cased[self.owner[place]]
+                    if is_small[place]
+                    else not is_starter(joined, first[place])
+                )
+            )
+        # `he left . ' Nobody`
+        tried = np.flatnonzero(
+            is_apart
+            & (mark == _FULL_STOP)
+            & (behind == _SPACE)
+            & (codes[at + 2] == _APOSTROPHE)
+            & (codes[at + 3] == _SPACE)
+            & _IS_CAPITAL[codes[at + 4]]
+            & (at + 4 < stop)
+        )
+        start[tried] = at[tried] + 4
+        self.is_end[tried] = [
+            "`" in shown[owner] and is_plain(word_before(joined, end))
+            for owner, end in zip(self.owner[tried].tolist(), word_end[tried].tolist(), strict=True)
+        ]
+        # `"Who?" he said`: behind two letters it is no enumerator's mark
+        before_that = codes[at - 2]
+        tried = np.flatnonzero(
+            is_before_word
+            & has_closing
+            & is_small
+            & _IS_ALNUM[before]
+            & ((mark == _FULL_STOP) | (_IS_SMALL & ~_IS_ROMAN)[before] & _IS_SMALL[before_that])
+        )
+        goes_on[tried] = [is_cased[owner] for owner in self.owner[tried].tolist()]
         # `Who? Nobody.`; the mark may be another character outside ASCII
         tried = np.flatnonzero(
             is_before_word
@@ -179,7 +246,12 @@ class _Marks:
             (_IS_ALNUM & ~_IS_CAPITAL)[behind]
             | (_IS_CAPITAL[behind] & (_IS_ALNUM & ~_IS_SMALL)[before])
         )
-        is_open = ~(self.is_end | is_last | is_inside)
+        is_open = ~(self.is_end | goes_on | is_last | is_inside)
+        near_end = np.flatnonzero(is_open & (stop - at <= _NEAR_END))
+        is_open[near_end] = [
+            _WORD_CHARACTER.search(joined, place + 1, end) is not None
+            for place, end in zip(at[near_end].tolist(), stop[near_end].tolist(), strict=True)
+        ]
         tried = np.flatnonzero(is_open & (mark == _QUESTION))
         is_open[tried] = [joined[place] in MARKS for place in at[tried].tolist()]
         self.start = start - begin

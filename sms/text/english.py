@@ -482,12 +482,18 @@ def is_ending(text: str, at: int) -> bool:
 
     It does after an ordinary word, whatever is before and after; most ends are of this kind.
     """
+    return always_ends(word_before(text, at))
+
+
+def word_before(text: str, at: int) -> str:
+    """Return what is between a place and the space before it, or the end of that."""
     before = text[at - _SEEN if at > _SEEN else 0 : at]
-    return _always_ends(before[before.rfind(" ") + 1 :])
+    return before[before.rfind(" ") + 1 :]
 
 
 @functools.lru_cache(_MOST_ANSWERS)
-def _always_ends(word: str) -> bool:
+def always_ends(word: str) -> bool:
+    """Tell whether a full stop after a word ends a sentence, whatever is before and after it."""
     if (
         _PLAIN_WORD.fullmatch(word) is None
         or _ENUMERATOR.match(word)
@@ -502,6 +508,50 @@ def _always_ends(word: str) -> bool:
         return False
 
 
+def is_plain(word: str) -> bool:
+    """Tell whether a full stop between spaces after a word ends a sentence before a capital."""
+    return len(word) > 1 and word.isalpha() and word.lower() not in _NOT_ENDINGS
+
+
+def is_title(word: str) -> bool:
+    """Tell whether a full stop after a word ends no sentence, whatever is after it, as in `Mr.`."""
+    return word.lower() in _WORDS["before_names"] and _ENUMERATOR.match(word) is None
+
+
+@functools.lru_cache(_MOST_ANSWERS)
+def abbreviates(word: str) -> bool:
+    """Tell whether an attached full stop ends no sentence, but before words that begin many.
+
+    It does not after an abbreviation, whatever is before that.
+    """
+    if _LETTERS_AND_STOPS.fullmatch(word) is None or word.lower() == "no":
+        return False
+    places = (f"{before} {word}." for before in ("word", "Word,", "6"))
+    asked = " ".join(f"{place} word {place} Word {place} the" for place in places)
+    try:
+        return len(_library_ends(asked)) == 1
+    except RuntimeError:
+        return False
+
+
+def is_starter(text: str, first: int) -> bool:
+    """Tell whether a capital word begins many sentences, to us or to `sentencex`."""
+    word = _WORD.match(text, first)
+    return word is None or _is_starter(word[0])
+
+
+@functools.lru_cache(_MOST_ANSWERS)
+def _is_starter(word: str) -> bool:
+    if word.lower().replace("’", "'") in _WORDS["starters"]:
+        return True
+    try:
+        return len(_library_ends(f"word Mr. {word} word U.S. {word} word")) > 1
+    except RuntimeError:
+        return True
+
+
+# No letter alone: what it is depends on those before it, as in `a. m.`
+_LETTERS_AND_STOPS = re.compile(r"(?:[A-Za-z]+\.)*[A-Za-z]{2,}|(?:[A-Za-z]+\.)+[A-Za-z]")
 _PLAIN_WORD = re.compile(
     r"""["'“‘(]? (?: [^\W_]{2,} (?:['-][^\W_]+)* | [^\W_] (?:['-][^\W_]+)+ ) ["'”’)]{0,2}
       | </?[a-z]{1,8}>""",
