@@ -250,7 +250,8 @@ class Driver:
             why = f"shards kept failing on {len(ready)} of {len(workers)}, even after a replacement"
         else:
             n_failed_starts = sum(worker.n_failed_starts for worker in workers)
-            is_over = n_failed_starts >= MAX_FAILED_STARTS * n_wanted
+            # Once some have worked, it may be the nodes that fail: others may come.
+            is_over = not self._was_ready and n_failed_starts >= MAX_FAILED_STARTS * n_wanted
             why = f"none of {counted(len(workers), 'worker')} could be started again"
         if not is_over and any(worker.is_starting for worker in workers):
             return

@@ -158,4 +158,4 @@ def _cause(error: RayError) -> str:
     The cause comes last; Ray's numbers of nodes and owners follow its first sentence.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return redacted(lines[-1].partition(". ")[0].rstrip("."))
+    return redacted(lines[-1].strip().partition(". ")[0].rstrip("."))

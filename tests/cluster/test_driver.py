@@ -253,6 +253,28 @@ def test_workers_that_a_cluster_may_grow_for_are_asked_for_while_shards_wait(mon
     assert n_alive[-1] <= 3
 
 
+def test_run_waits_for_a_node_when_all_are_lost():
+    """What was about to start there fails once, too."""
+    pool = MadeUpPool((2, 100))
+    started, sent = [], []
+
+    def answer(what, worker, shard):
+        if what == "send":
+            sent.append(shard)
+            if len(sent) == 2:
+                pool.coming.extend((each, Ended("node lost")) for each in range(12))
+            return [ok(shard)] if len(sent) > 2 else []
+        started.append(worker)
+        if len(started) in (1, 2, 24):  # two nodes at first, a new one when all wait again
+            return [READY]
+        return []
+
+    pool.answer = answer
+    reports = run(pool, 12)
+    assert not any(report.error for report in reports)
+    assert len(started) >= 24
+
+
 def test_hanging_worker_is_replaced_and_its_shard_is_scored(clock, caplog):
     hung = []
 
