@@ -29,7 +29,7 @@ import torch
 from stand_in import StandIn, busy_share
 from timing import in_one_line, machine, print_json, say, short
 
-from cluster import Job, Shard, Workers, list_inputs, plan_shards, run_local, run_processes
+from cluster import Job, Shard, list_inputs, plan_shards, run_local, run_processes, start_processes
 from sms.config import ScoringConfig
 from sms.encoders import EncoderRuntime
 from sms.encoders.bert import BertEncoder, load_minilm, minilm_folder
@@ -402,7 +402,8 @@ def stand_in(bench: Bench) -> Iterator[dict[str, Any]]:
         out = bench.folder / f"stand-in-{n_workers}"
         job = Job(out=str(out), fingerprint="0" * 12, has_gpu=True, batch_rows=max(few // 4, 1))
         shards = plan_shards(list_inputs([corpus]), max(bench.size.n_rows // (3 * n_workers), 1))
-        run_processes(shards, partial(StandIn, device, tokens_per_s), job, n_workers=n_workers)
+        workers = start_processes(partial(StandIn, device, tokens_per_s), n_workers)
+        run_processes(shards, workers, job)
         row: dict[str, Any] = {"workers": n_workers, "tokens_per_s_of_device": tokens_per_s}
         row["tokens_per_s_of_one_process"] = text_per_s
         yield row | {"busy_share": busy_share(sorted((out / "scores").iterdir()))}
@@ -444,13 +445,10 @@ def shared_seconds(
         started = time.perf_counter()
         reports = run_local(shards, lambda _: scorer, job)
     else:
-        workers = Workers(make, n_workers, job.threads)
-        workers.description()
-        while not all(worker.is_ready for worker in workers.all):
-            late = next(worker for worker in workers.all if not worker.is_ready)
-            workers.take_ready(late, late.answer())
+        workers = start_processes(make, n_workers, job.threads)
+        workers.wait_for(n_workers)
         started = time.perf_counter()
-        reports = run_processes(shards, make, job, n_workers=n_workers, started=workers)
+        reports = run_processes(shards, workers, job)
     seconds = time.perf_counter() - started
     failed = [report.error for report in reports if report.error]
     if failed:

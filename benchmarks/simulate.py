@@ -85,10 +85,14 @@ def one_and_two(options: argparse.Namespace, hand_out_s: float) -> dict[str, Any
 def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     """Measure what the driver needs for a shard: seconds of its core, and of the clock."""
     sys.path.insert(0, str(ROOT))
-    from cluster import Piece, Shard, ShardReport
+    from cluster import Job, Piece, Shard, ShardReport
+    from cluster.driver import Driver
+    from cluster.facts import Facts
     from cluster.history import History
-    from cluster.ray_runner import _Driver, ray
-    from cluster.schedule import Schedule
+    from cluster.ray_options import Needs
+    from cluster.ray_pool import Actor, RayPool, ray
+    from cluster.schedule import SLOW_AFTER_S, Schedule
+    from cluster.serving import Ready, Setup
 
     ray.init(
         address="local",
@@ -98,11 +102,11 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
         logging_level=logging.ERROR,
     )
 
-    class Idle:
+    class Idle(Actor):
         """A worker with nothing to do."""
 
-        def ready(self) -> str:
-            return "node"
+        def make_ready(self) -> Ready:
+            return Ready(facts=Facts(node="node"))
 
         def score(self, shard: Shard) -> ShardReport:
             stages = dict.fromkeys(("read", "prepare", "compare", "write"), 0.1)
@@ -113,18 +117,8 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
                 counters={"minilm.tokens": 1, "minilm.cached": 2},
             )
 
-    class Pool:
-        """As many of them as asked for."""
-
-        def __init__(self) -> None:
-            actor = ray.remote(Idle).options(num_cpus=1)
-            self.actors = [actor.remote() for _ in range(n_workers)]
-
-        def grow(self, _n_open: int) -> range:
-            return range(n_workers)
-
-        def wish_for(self, _n_workers: int) -> None:
-            pass
+    class IdlePool(RayPool):
+        actor_class = Idle
 
     shards = [
         Shard(
@@ -135,16 +129,15 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     ]
     history = History()
 
-    def on_news(kind: str, *values: Any) -> None:
-        if kind == "report":
-            history.add(values[0])
-
     try:
-        pool = Pool()
-        ray.get([actor.ready.remote() for actor in pool.actors])
-        driver = _Driver(Schedule(shards, 1, SLOW_AFTER_S), pool, on_news)
+        needs = Needs(cpus=1, gpus=0.0)
+        setup = Setup(make_scorer=lambda _: None)  # never called
+        driver = Driver(IdlePool(setup, needs, n_workers, is_own_cluster=True))
+        driver.start(n_workers)
+        driver.wait_for(n_workers)
         started, cpu_started = time.perf_counter(), time.process_time()
-        driver.run()
+        job = Job(out="", fingerprint="0")
+        driver.run(Schedule(shards, 1, SLOW_AFTER_S), job, history.add)
         seconds = time.perf_counter() - started
         cpu_seconds = time.process_time() - cpu_started
     finally:

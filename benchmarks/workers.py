@@ -23,7 +23,7 @@ METRICS = "wms,sms,s+wms"
 N_SYSTEMS = 16
 WAYS = {"one thread": ["--workers", "1"], "all cores": [], "two workers": ["--workers", "2"]}
 MIB = 1 << 20
-WORKER = b"cluster.process_worker"
+WORKER = b"cluster.process_pool"
 """In the command line of a worker of this machine."""
 
 

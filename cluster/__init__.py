@@ -1,8 +1,9 @@
-"""Runs any scorer over a corpus of rows, whole-or-nothing per shard, in one process or on Ray.
+"""Runs any scorer over a corpus of rows, whole or nothing per shard, here or on a Ray cluster.
 
 The order of a run: `list_inputs` and `plan_shards` say what there is to do, `committed` says what
-an earlier run has done, `run_local`, `run_processes` or `run_ray` does the rest. This package knows
-no metric: it is handed a function that makes a `Scorer`. What is in the folder of a run is in
+an earlier run has done, `run_local`, `run_processes` or `run_ray` does the rest, each with one
+`Driver` over a pool of workers: this process, other processes, Ray actors. This package knows no
+metric: it is handed a function that makes a `Scorer`. What is in the folder of a run is in
 `manifest`, who works in it in `live`, what its scores come to in `totals`. Importing it does not
 import Ray.
 """
@@ -10,16 +11,14 @@ import Ray.
 from __future__ import annotations
 
 from cluster.inputs import InputFile, is_unchanged, list_inputs, with_content
-from cluster.local_runner import run_local
-from cluster.on_ray import run_ray
 from cluster.parts import (
     Job,
     ShardReport,
     part_path,
 )
-from cluster.process_runner import Workers, run_processes
 from cluster.ray_options import RayOptions
 from cluster.rows import column_names
+from cluster.runners import run_local, run_processes, run_ray, start_processes
 from cluster.schema import canonical_table, resolve_columns
 from cluster.scores_files import committed, committed_parts, reports_from_file
 from cluster.shards import Piece, Shard, longest_first, plan_shards, with_file_facts
@@ -35,7 +34,6 @@ __all__ = [
     "Scorer",
     "Shard",
     "ShardReport",
-    "Workers",
     "canonical_table",
     "column_names",
     "committed",
@@ -51,6 +49,7 @@ __all__ = [
     "run_processes",
     "run_ray",
     "score_shard",
+    "start_processes",
     "with_content",
     "with_file_facts",
     "write_whole",

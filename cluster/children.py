@@ -19,6 +19,16 @@ from multiprocessing.connection import Connection, Pipe
 from pkgutil import resolve_name
 from typing import IO, Any
 
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
 _GRACE_S = 20.0  # for what a child has to tidy up, such as the actors of a cluster
 _PROGRAM = "import sys; from cluster.children import serve; serve(sys.argv[1], int(sys.argv[2]))"
 
@@ -62,6 +72,12 @@ def import_path() -> str:
     folders = [os.path.abspath(folder) for folder in sys.path if folder]
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return os.pathsep.join(folders if ours in folders else [ours, *folders])
+
+
+def worker_environment(n_threads: int, *, is_local: bool) -> dict[str, str]:
+    """Pin the thread pools of a worker; on this machine it also imports from where we do."""
+    path = {"PYTHONPATH": import_path()} if is_local else {}
+    return dict.fromkeys(_THREAD_VARIABLES, str(n_threads)) | path
 
 
 def sendable(error: Exception) -> Exception:

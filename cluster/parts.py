@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -116,10 +116,6 @@ class ShardReport:
 
     is_out_of_room: bool = False
     """Whether it failed for lack of storage, which would fail other shards as well."""
-
-    def without_sums(self) -> ShardReport:
-        """Return the part whose size does not depend on the rows: all of it but the statuses."""
-        return replace(self, n_status={})
 
 
 def kept_as(name: str, fields: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ Ray adds `ray_` in front of the names, and the labels of the node and the proces
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
@@ -64,9 +65,9 @@ class RunMetrics:
         self._shards = Gauge("assay_shards", "Shards of the run that are not done.", ("state",))
         self._workers = Gauge("assay_workers", "Workers of the run.", ("state",))
 
-    def set(self, *, n_waiting: int, n_running: int, n_starting: int, n_idle: int) -> None:
-        """Set what is so now."""
-        for state, n in (("waiting", n_waiting), ("running", n_running)):
-            self._shards.set(n, {"state": state})
-        for state, n in (("busy", n_running), ("starting", n_starting), ("idle", n_idle)):
-            self._workers.set(n, {"state": state})
+    def set(self, counts: Mapping[str, int]) -> None:
+        """Set what is so now, by state."""
+        for state in ("waiting", "running"):
+            self._shards.set(counts[state], {"state": state})
+        for state in ("busy", "starting", "idle"):
+            self._workers.set(counts[state], {"state": state})

@@ -10,6 +10,7 @@ out; shards that nobody can score are given up, and the workers that tried them 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -26,8 +27,8 @@ LIMIT_AFTER = 20.0
 """A worker keeps a shard for at least this many times `slow_after_s`."""
 LIMIT_FACTOR = 10.0
 """A worker loses a shard that takes this many times as long as the longest other one."""
-RESTART_AFTER = 2
-"""A worker is restarted after this many failures in a row."""
+IN_TROUBLE_AFTER = 2
+"""After this many failures in a row, others find out whose fault they were."""
 LEFT_OUT_AFTER = 4
 """A worker gets no more shards once this many in a row have failed on it."""
 
@@ -47,15 +48,24 @@ class Schedule:
     the report that comes first counts. Scores of the two may differ as far as the scorer's may
     between machines.
 
-    Shards are begun in the order given; none counts as slow before `slow_after_s` seconds.
+    Shards are begun in the order given; none counts as slow before `slow_after_s` seconds. A worker
+    that `is_alone`, since there can be no other, is never left out.
     """
 
-    def __init__(self, shards: Sequence[Shard], max_attempts: int, slow_after_s: float) -> None:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        max_attempts: int,
+        slow_after_s: float,
+        *,
+        is_alone: bool = False,
+    ) -> None:
         self._fresh = deque(shards)
         self._again: deque[Shard] = deque()
         """Have failed before."""
         self._max_attempts = max_attempts
         self._slow_after_s = slow_after_s
+        self._left_out_after = math.inf if is_alone else LEFT_OUT_AFTER
         self._n_open = len(shards)
         self._begun: Counter[int] = Counter()
         self._failures: defaultdict[int, Counter[int]] = defaultdict(Counter)
@@ -88,11 +98,7 @@ class Schedule:
 
     def is_left_out(self, worker: int) -> bool:
         """Say whether a worker gets no more, unless its failures turn out to be the shards'."""
-        return len(set(self._doubts[worker])) >= LEFT_OUT_AFTER
-
-    def needs_restart(self, worker: int) -> bool:
-        """Say whether to restart a worker that has just failed."""
-        return len(self._doubts[worker]) == RESTART_AFTER
+        return len(set(self._doubts[worker])) >= self._left_out_after
 
     def take(self, worker: int, now: float) -> Shard | None:
         """Choose a shard for a worker; None if there is nothing for it to do `now`, in seconds.
@@ -222,7 +228,7 @@ class Schedule:
         doubtful = {
             index
             for doubts in self._doubts.values()
-            if len(doubts) >= RESTART_AFTER
+            if len(doubts) >= IN_TROUBLE_AFTER
             for index in doubts
         }
         return self._failed_before(worker, doubtful) if doubtful else None

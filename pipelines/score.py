@@ -23,7 +23,6 @@ from cluster import (
     Job,
     Shard,
     ShardReport,
-    Workers,
     committed,
     committed_parts,
     longest_first,
@@ -31,6 +30,8 @@ from cluster import (
     with_file_facts,
 )
 from cluster.corpus import check_kept, find_inputs, with_copies
+from cluster.driver import Driver
+from cluster.facts import Description
 from cluster.history import History, read_history
 from cluster.live import LiveRun
 from cluster.manifest import (
@@ -47,13 +48,12 @@ from cluster.manifest import (
     refusal,
     write_manifest,
 )
-from cluster.on_ray import describe_on_ray
 from cluster.output import Output
 from cluster.progress import COMPILING, SCORING, Progress
 from cluster.reading import COPIES_FOLDER
+from cluster.runners import describe_on_ray
 from cluster.schema import ONE_SYSTEM, Wanted
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
-from cluster.worker import node_name
 from pipelines.fetched import fetched_config
 from pipelines.runs.forks import with_threads
 from pipelines.runs.machines import Machines
@@ -164,7 +164,7 @@ class _Run:
         cache = settings.embedding_cache
         self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
         self.scorer: SummaryScorer | None = None
-        self.workers: Workers | None = None
+        self.workers: Driver | None = None
 
     @property
     def is_neural(self) -> bool:
@@ -183,8 +183,7 @@ class _Run:
         machines = self.machines
         if not (machines.is_local or machines.is_on_ray):
             fetched_config(self.config)  # from a store, by this process alone
-            sizes = (machines.n_workers, machines.worker_threads)
-            self.workers = Workers(self._scorer_maker(), *sizes, _description)
+            self.workers = machines.start_processes(self._scorer_maker(), describe=_description)
         try:
             yield
         finally:
@@ -195,12 +194,12 @@ class _Run:
         found, is_fresh = self._found(), self.settings.fresh
         earlier = None if is_fresh else found
         versions = library_versions()
-        signatures, content = self._described(versions)
+        described = self._described(versions)
         check_kept(self.wanted.keep, self.fields)
         manifest = Manifest(
             configuration=self._configuration(earlier),
-            signatures=signatures,
-            encoders=content,
+            signatures=described["signatures"],
+            encoders=described["files"],
             versions=versions,
             inputs=[file.without_outline() for file in inputs],
             shards=[],
@@ -248,7 +247,7 @@ class _Run:
             )
         return found
 
-    def _described(self, versions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    def _described(self, versions: Mapping[str, str]) -> Description:
         """Return the `_description` of the scorer, which is kept if it was made here.
 
         Where others score, this process has no use for the encoders.
@@ -260,12 +259,11 @@ class _Run:
             # while they load, what is needed at the end: it takes a moment, too
             from pipelines.reports import scores_page  # noqa: F401
 
-            described: tuple[dict[str, str], dict[str, str]] = self.workers.description()
-            return described
-        if machines.ray.address is not None:
+            return self.workers.description()
+        if machines.is_on_ray:
             options = replace(machines.ray, versions=versions)
             return describe_on_ray(self._scorer_maker(), _description, self.out, options)
-        self.scorer = self._scorer_maker(machines.driver_device)(machines.driver_threads)
+        self.scorer = self._scorer_maker()(machines.driver_threads)
         return _description(self.scorer)
 
     def _configuration(self, earlier: Manifest | None) -> dict[str, Any]:
@@ -284,16 +282,13 @@ class _Run:
             "limit": self.settings.limit,
         }
 
-    def _scorer_maker(
-        self, device: str | None = None, expected: Mapping[str, str] | None = None
-    ) -> Callable[..., SummaryScorer]:
-        """Return what makes the scorer, in a worker if no other device is named."""
+    def _scorer_maker(self) -> Callable[..., SummaryScorer]:
+        """Return what makes the scorer, where it scores."""
         return partial(
             _make_scorer,
             self.config,
-            device=device or self.machines.worker_device,
+            device=self.machines.worker_device,
             cache_folder=self.cache_folder,
-            expected=expected,
         )
 
     def _end_workers(self) -> None:
@@ -348,7 +343,7 @@ class _Run:
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
         note = self.machines.found(is_neural=self.is_neural)
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
-        make_scorer = self._scorer_maker(expected=manifest.encoders)
+        make_scorer = self._scorer_maker()
         if self.machines.is_local and self.scorer is not None:
             make_scorer = partial(_already_made, [self.scorer], make_scorer)
         self.scorer = None  # on Ray every worker loads its own: the driver has no more use for it
@@ -383,7 +378,13 @@ class _Run:
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
         try:
-            self.machines.run(*work, versions=manifest.versions, started=self.workers)
+            self.machines.run(
+                *work,
+                versions=manifest.versions,
+                started=self.workers,
+                describe=_description,
+                expected={"signatures": manifest.signatures, "files": manifest.encoders},
+            )
         except BaseException:
             with suppress(OSError):  # what has ended the run is the error to tell of
                 write()
@@ -422,9 +423,9 @@ def is_only_more_metrics(old: Manifest, new: Manifest) -> bool:
     )
 
 
-def _description(scorer: SummaryScorer) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the signatures of a scorer's columns, and the hashes of its weights."""
-    return scorer.signatures, scorer.content
+def _description(scorer: SummaryScorer) -> Description:
+    """Return the signatures of a scorer's columns, and the hashes of its files."""
+    return {"signatures": scorer.signatures, "files": scorer.content}
 
 
 def _already_made(
@@ -435,20 +436,7 @@ def _already_made(
 
 
 def _make_scorer(
-    config: ScoringConfig,
-    threads: int | None,
-    *,
-    device: str,
-    cache_folder: str | None,
-    expected: Mapping[str, str] | None = None,
+    config: ScoringConfig, threads: int | None, *, device: str, cache_folder: str | None
 ) -> SummaryScorer:
-    """Make the scorer, whose content must be as `expected` where that is known."""
     local = fetched_config(config)
-    scorer = SummaryScorer(local, threads, device=device, cache_folder=cache_folder)
-    for name, content in scorer.content.items():
-        if expected is not None and content != expected[name]:
-            raise ValueError(
-                f"the files of `{name}` on {node_name()} are not those the run began with; make "
-                "them the same on all nodes and run the same command again"
-            )
-    return scorer
+    return SummaryScorer(local, threads, device=device, cache_folder=cache_folder)

@@ -124,7 +124,7 @@ def _drive(
     _say: Callable[..., None],  # workers write their news into the folder
 ) -> None:
     """Be the driver: connect, then have Ray Train start the workers."""
-    from cluster.process_runner import worker_environment
+    from cluster.children import worker_environment
     from cluster.ray_cluster import connected
 
     try:

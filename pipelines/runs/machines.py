@@ -1,4 +1,4 @@
-"""Where a run is computed: in this process, several or on Ray; with which threads and devices."""
+"""Where a run is computed: in this process, several or a cluster; with what threads and devices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from cluster import (
     Job,
@@ -17,13 +16,15 @@ from cluster import (
     Scorer,
     Shard,
     ShardReport,
-    Workers,
     run_local,
     run_processes,
     run_ray,
+    start_processes,
 )
-from cluster.on_ray import gpus_of_cluster
-from cluster.ray_options import cluster_address
+from cluster.driver import Driver
+from cluster.facts import Description
+from cluster.ray_options import Needs, cluster_address
+from cluster.runners import gpus_of_cluster
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import EncoderRuntime
@@ -42,7 +43,7 @@ class Machines:
 
     settings: ScoreSettings
     ray: RayOptions
-    """What Ray is asked for where it is used; `RAY_ADDRESS` may name the cluster, too."""
+    """What workers are asked for, on this machine or a cluster, which `RAY_ADDRESS` may name."""
     n_gpus: int = 0
     """GPUs that the run could use, as far as somebody looked for them."""
 
@@ -58,7 +59,7 @@ class Machines:
             is_open_allowed=settings.insecure_cluster,
         )
         machines = cls(settings=settings, ray=ray)
-        if settings.local and machines.uses_ray:
+        if settings.local and machines.needs_workers:
             raise ValueError(
                 "`--local` scores in one process without Ray; leave out `--address` and "
                 "`--gpus-per-worker`, or `--local`"
@@ -74,7 +75,20 @@ class Machines:
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
                 "fraction"
             )
+        machines._check_room(is_neural=is_neural)
         return machines
+
+    def _check_room(self, *, is_neural: bool) -> None:
+        """Check that the GPUs of this machine are enough, where workers of it share them."""
+        if self.is_local or self.is_on_ray or self.worker_device != "cuda" or not is_neural:
+            return
+        n_workers = self.ray.workers or 1
+        if self._needs.room_on_gpus(self.n_gpus) < n_workers:
+            raise ValueError(
+                f"this machine has no room for {counted(n_workers, 'worker')} of {self._needs}; "
+                f"it has {counted(self.n_gpus, 'GPU')}; ask for less, or join a cluster with "
+                "`--address`"
+            )
 
     def found_gpus(self) -> int:
         """Count the GPUs here, or, if the workers' share depends on them, those of the cluster."""
@@ -129,33 +143,45 @@ class Machines:
         return text
 
     @property
-    def uses_ray(self) -> bool:
-        """Whether workers are on a cluster, or get GPUs, which Ray hands out."""
+    def needs_workers(self) -> bool:
+        """Whether workers are on a cluster, or get GPUs, whatever their number."""
         return self.ray.address is not None or self.ray.gpus_per_worker > 0
 
     @property
     def is_local(self) -> bool:
-        """Whether this process scores, without Ray."""
-        return self.settings.local or (self.settings.workers in (None, 1) and not self.uses_ray)
+        """Whether this process scores."""
+        return self.settings.local or (
+            self.settings.workers in (None, 1) and not self.needs_workers
+        )
 
     @property
     def is_on_ray(self) -> bool:
-        """Whether workers are Ray's."""
-        return self.uses_ray and not self.is_local
+        """Whether workers are on a cluster."""
+        return self.ray.address is not None and not self.is_local
+
+    @property
+    def _needs(self) -> Needs:
+        """What a worker takes of this machine."""
+        here = {"CPU": available_threads(), "GPU": self.n_gpus}
+        return Needs.of(self.ray, [here])
 
     @property
     def n_workers(self) -> int:
         """Processes of this machine that score: as many as were asked for, or as fill it."""
-        return self.ray.workers or max(1, available_threads() // self.worker_threads)
+        if self.ray.workers:
+            return self.ray.workers
+        gpus = self.ray.gpus_per_worker if self.n_gpus else 0.0
+        here = {"CPU": available_threads(), "GPU": self.n_gpus}
+        return max(1, replace(self._needs, gpus=gpus).room_on(here))
 
     @property
     def worker_threads(self) -> int:
         """Threads of a worker process of this machine."""
-        return self.settings.cpus_per_worker or 1
+        return max(1, self._needs.cpus)
 
     @property
     def worker_device(self) -> str:
-        """Where a worker's encoders run; Ray hides from a worker the GPUs it was not given."""
+        """Where a worker's encoders run; a worker sees only the GPUs it was given."""
         if self.is_local or self.settings.device != "auto":
             return self.settings.device
         return "cuda" if self.ray.gpus_per_worker else "cpu"
@@ -175,11 +201,6 @@ class Machines:
         return Machine.choose(EncoderRuntime(device=self.settings.device)).device.type == "cuda"
 
     @property
-    def driver_device(self) -> str:
-        """Where the driver's encoders run, which on Ray only have to name themselves."""
-        return self.settings.device if self.is_local else "cpu"
-
-    @property
     def driver_threads(self) -> int:
         """As many as the workers that are asked for would have together, else all there are."""
         if self.is_local and self.settings.workers is not None:
@@ -195,18 +216,41 @@ class Machines:
         on_start: Callable[[int, str], None],
         *,
         versions: Mapping[str, str],
-        started: Workers | None,
+        started: Driver | None,
+        describe: Callable[[Any], Description],
+        expected: Description,
     ) -> None:
-        """Score shards, and tell of each; `started` are worker processes that run already."""
-        run: Callable[..., object]
+        """Score shards, and tell of each; `started` are worker processes that run already.
+
+        What `describe` says of every worker's scorer must be as `expected`.
+        """
+        tell: dict[str, Any] = {"on_report": on_report, "on_start": on_start}
+        same: dict[str, Any] = {"describe": describe, "expected": expected}
         if self.is_local:
-            run, job = run_local, replace(job, threads=self.driver_threads)
-        elif self.is_on_ray:  # Ray sets the threads of a worker
-            run = partial(run_ray, options=replace(self.ray, versions=versions))
+            job = replace(job, threads=self.driver_threads)
+            run_local(shards, make_scorer, job, **tell, **same)
+        elif self.is_on_ray:  # which sets the threads of a worker
+            options = replace(self.ray, versions=versions)
+            run_ray(shards, make_scorer, job, options=options, **tell, **same)
         else:
-            run = partial(run_processes, n_workers=self.n_workers, started=started)
+            workers = started or self.start_processes(make_scorer, **same)
             job = replace(job, threads=self.worker_threads)
-        run(shards, make_scorer, job, on_report, on_start=on_start)
+            run_processes(shards, workers, job, **tell)
+
+    def start_processes(
+        self,
+        make_scorer: Callable[[int], Scorer],
+        **same: Any,  # noqa: ANN401
+    ) -> Driver:
+        """Start the processes of this machine that score; `same` is as in `run`."""
+        return start_processes(
+            make_scorer,
+            self.n_workers,
+            self.worker_threads,
+            n_gpus=self.n_gpus,
+            gpus_per_worker=self.ray.gpus_per_worker,
+            **same,
+        )
 
 
 def may_have_gpu() -> bool:

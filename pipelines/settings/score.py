@@ -44,7 +44,7 @@ class _Running(Settings):
     out among the workers."""
     address: Annotated[str | None, "auto|HOST"] = None
     """Join this Ray cluster. Default: the one in RAY_ADDRESS, which Ray sets in its jobs. Without
-    it, no cluster is used; Ray is started on this machine only if workers share its GPUs."""
+    it, workers are processes of this machine."""
     insecure_cluster: Annotated[bool, "rare"] = False
     """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
     local: bool = False

@@ -20,11 +20,13 @@ from cluster import (
     run_local,
     run_processes,
     run_ray,
+    start_processes,
     with_content,
     with_file_facts,
 )
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
+from cluster.serving import no_description
 from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
 from tests.cluster.toy_scorer import MakeScorer
 
@@ -147,27 +149,33 @@ def check_resumed(check_scores, job):
 @contextmanager
 def started_ray(**settings):
     """A cluster that the runs of a module share: a run uses the connection it finds."""
-    from cluster import ray_runner  # sets the environment before Ray is imported
+    from cluster import ray_cluster  # sets the environment before Ray is imported
 
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    ray_runner.ray.init(address="local", **quiet, **settings)
-    yield ray_runner
-    ray_runner.ray.shutdown()
+    ray_cluster.ray.init(address="local", **quiet, **settings)
+    yield ray_cluster.ray
+    ray_cluster.ray.shutdown()
 
 
 @pytest.fixture(scope="module")
-def ray_cluster():
-    """Two cores, and what Ray takes for a GPU."""
-    with started_ray(num_cpus=2, num_gpus=1) as ray_runner:
-        yield ray_runner
+def started():
+    """Ray itself, with two cores and what it takes for a GPU."""
+    with started_ray(num_cpus=2, num_gpus=1) as ray:
+        yield ray
 
 
 @pytest.fixture
-def run_on_ray(ray_cluster):
-    def run(plan, make, job, on_report=None, **options):
-        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
+def run_on_ray(started):
+    def run(plan, make, job, on_report=None, describe=no_description, expected=None, **options):
+        how = {"describe": describe, "expected": expected}
+        return run_ray(plan, make, job, on_report, options=RayOptions(**options), **how)
 
     return run
+
+
+def run_in_a_process(plan, make, job, describe=no_description, expected=None, **more):
+    workers = start_processes(make, 1, describe=describe, expected=expected)
+    return run_processes(plan, workers, job, **more)
 
 
 @pytest.fixture(
@@ -182,7 +190,7 @@ def run(request):
     if request.param == "here":
         return run_local
     if request.param == "in a process":
-        return partial(run_processes, n_workers=1)
+        return run_in_a_process
     return partial(request.getfixturevalue("run_on_ray"), workers=1)
 
 

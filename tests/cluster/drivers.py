@@ -19,7 +19,7 @@ def fail(say):
 
 
 def warn(say):
-    logging.getLogger("cluster.ray_runner").warning("%d workers are not ready", 3)
+    logging.getLogger("cluster.driver").warning("%d workers are not ready", 3)
 
 
 def end_with_a_note(say):
@@ -55,7 +55,7 @@ def places_of(names, say):
 def look_around_on_ray(path, say):
     """Start a cluster, say where it is, and keep it until a file is there."""
     from cluster import ray_cluster
-    from cluster.process_runner import worker_environment
+    from cluster.children import worker_environment
 
     with ray_cluster.connected(None, 1):
         ray = ray_cluster.ray
@@ -71,9 +71,9 @@ def look_around_on_ray(path, say):
 def facts_of_worker():
     import sys
 
-    from cluster import on_ray
+    from cluster import runners
 
-    return {"OMP": os.environ["OMP_NUM_THREADS"], "path": sys.path, "ours": on_ray.__file__}
+    return {"OMP": os.environ["OMP_NUM_THREADS"], "path": sys.path, "ours": runners.__file__}
 
 
 def marked_processes(mark):

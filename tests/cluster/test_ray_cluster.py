@@ -94,7 +94,7 @@ def traces(tmp_path):
 def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
     cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    monkeypatch.setattr("cluster.ray_runner.LOOK_AROUND_EVERY_S", 0.3)
+    monkeypatch.setattr("cluster.driver.LOOK_AROUND_EVERY_S", 0.3)
     nodes = []
 
     def on_report(report):
@@ -113,7 +113,7 @@ def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
 def test_shard_of_a_frozen_worker_is_given_to_another(
     cluster, connection, run, check_scores, traces, monkeypatch
 ):
-    monkeypatch.setattr("cluster.ray_runner.SLOW_AFTER_S", 1.0)
+    monkeypatch.setattr("cluster.ray_driver.SLOW_AFTER_S", 1.0)
     frozen = []
 
     def on_report(report):

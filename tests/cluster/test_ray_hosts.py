@@ -277,7 +277,7 @@ class Watch(threading.Thread):
 
 def kill_worker(hosts, rng, driver):
     host = rng.choice(hosts.workers)
-    host.signal(host.pids("ray::_Worker"), signal.SIGKILL)
+    host.signal(host.pids("ray::Actor"), signal.SIGKILL)
 
 
 def kill_raylet(hosts, rng, driver):
@@ -363,7 +363,7 @@ def test_shard_of_a_frozen_node_is_written_twice_and_is_the_same(hosts, begun, e
     while driver.poll() is None:
         pids = host.pids()
         host.signal(pids, signal.SIGSTOP)
-        at_work = host.pids("ray::_Worker.score")  # as Ray calls it while it scores
+        at_work = host.pids("ray::Actor.score")  # as Ray calls it while it scores
         if at_work:
             break
         host.signal(pids, signal.SIGCONT)

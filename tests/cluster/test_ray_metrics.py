@@ -19,10 +19,10 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def ray_cluster():
+def ray():
     often = {"metrics_report_interval_ms": 200}
-    with started_ray(num_cpus=1, _system_config=often) as ray_runner:
-        yield ray_runner
+    with started_ray(num_cpus=1, _system_config=often) as ray:
+        yield ray
 
 
 def scrape(ray):
@@ -37,9 +37,9 @@ def scrape(ray):
     return found
 
 
-def test_metrics_by_hand(write_corpus, job, ray_cluster, monkeypatch):
+def test_metrics_by_hand(write_corpus, job, ray, monkeypatch):
     """Six shards of eight rows; one has a row without text, another always fails."""
-    monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.0)
+    monkeypatch.setattr("cluster.driver.LOOK_AROUND_EVERY_S", 0.0)
     rows = rows_of(48)
     rows[3]["candidate"] = None
     plan = plan_shards(list_inputs([write_corpus(rows, row_group_size=8)]), 8)
@@ -50,7 +50,7 @@ def test_metrics_by_hand(write_corpus, job, ray_cluster, monkeypatch):
         reports.append(report)
         deadline = time.monotonic() + PATIENCE_S
         while len(reports) == 6 and time.monotonic() < deadline:
-            found.update(scrape(ray_cluster.ray))
+            found.update(scrape(ray))
             if found.get(("assay_shards_total", "failed")) == 2 and len(found) > 10:
                 return
             time.sleep(0.2)

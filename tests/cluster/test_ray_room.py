@@ -1,14 +1,11 @@
-"""What fits where, which cluster is joined or how it is started, which nodes are fit; no run."""
+"""What fits where, which cluster is joined or how it is started; no run."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
 from cluster import RayOptions, ray_cluster
-from cluster.node_check import ABSENT, NodeFacts, node_facts, refusal
-from cluster.ray_cluster import Needs, cpus_beside
-from cluster.ray_options import cluster_address
+from cluster.ray_options import Needs, cluster_address
 
 
 @pytest.mark.parametrize(
@@ -42,10 +39,8 @@ def test_gpus_that_ray_cannot_give_rejected(gpus):
         (0.25, [{"CPU": 2.0, "GPU": 1.0}], 1),
     ],
 )
-def test_cores_beside_a_gpu(gpus, nodes, cpus, monkeypatch):
-    records = [{"Resources": resources} for resources in nodes]
-    monkeypatch.setattr(ray_cluster, "alive_nodes", lambda: records)
-    assert cpus_beside(gpus) == cpus
+def test_cores_beside_a_gpu(gpus, nodes, cpus):
+    assert Needs.of(RayOptions(gpus_per_worker=gpus), nodes).cpus == cpus
 
 
 @pytest.mark.parametrize(
@@ -132,71 +127,3 @@ def test_asking_without_a_token_imports_nothing_that_lies_around(tmp_path, monke
     with pytest.raises(ValueError, match="at nowhere asks for no token"):
         ray_cluster._refuse_open_cluster()
     assert not (tmp_path / "run").exists()
-
-
-# Nodes
-
-DRIVER = NodeFacts(
-    node="laptop",
-    python="3.11",
-    packages={"sms": "a1", "cluster": "b2"},
-    versions={"assay": "0.1.0", "numpy": "2.4.1"},
-    sees_file=True,
-)
-NODE = replace(DRIVER, node="gpu7")
-SENT = {"assay": ABSENT, "numpy": "2.4.1"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"python": "3.12"}, "node gpu7 has Python 3.12 and this driver 3.11"),
-        (
-            {"versions": {"assay": "0.1.0", "numpy": "2.5.0"}},
-            "node gpu7 has other versions than this driver: numpy 2.5.0 there and 2.4.1 here",
-        ),
-        (
-            {"versions": {"assay": "0.2.0", "numpy": "2.4.1"}, "packages": {"sms": "a2"}},
-            "assay 0.2.0 there and 0.1.0 here",
-        ),
-        ({"versions": {"assay": "0.1.0"}}, "numpy none there and 2.4.1"),
-        ({"sees_file": False}, "node gpu7 does not see the `--out` folder"),
-    ],
-)
-def test_other_node_is_refused_in_one_line(changes, reason):
-    line = refusal(DRIVER, replace(NODE, **changes))
-    assert reason in line
-    assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"versions": SENT}, {"versions": SENT, "packages": {"sms": ABSENT, "cluster": ABSENT}}],
-)
-def test_node_that_is_equal_or_lacks_only_what_is_sent_is_fit(changes):
-    assert refusal(DRIVER, replace(NODE, **changes)) is None
-
-
-def test_facts_of_this_process(tmp_path):
-    facts = node_facts(["cluster", "no_such"], ["numpy", "no-such"], str(tmp_path))
-    assert facts.packages["no_such"] == facts.versions["no-such"] == ABSENT
-    assert facts.sees_file
-    assert len(facts.packages["cluster"]) == 64
-
-
-def test_hash_follows_sources_and_data_but_not_caches(tmp_path, monkeypatch):
-    package = tmp_path / "some_package"
-    (package / "data").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "data" / "words.txt").write_text("a")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def digest():
-        return node_facts(["some_package"], [], "").packages["some_package"]
-
-    first = digest()
-    (package / "__pycache__").mkdir()
-    (package / "__pycache__" / "kernel.nbc").write_text("compiled")
-    assert digest() == first
-    (package / "data" / "words.txt").write_text("b")
-    assert digest() != first

@@ -5,14 +5,13 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from cluster import RayOptions, ShardReport, committed, on_ray, run_local, run_ray
+from cluster import RayOptions, committed, driver, run_local, run_ray, runners
 from cluster.children import ProcessLost
-from cluster.on_ray import describe_on_ray
-from cluster.schedule import Schedule
+from cluster.runners import describe_on_ray
+from cluster.schedule import LEFT_OUT_AFTER
 from tests.cluster.conftest import POISON, parts_of
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard
 
@@ -84,32 +83,30 @@ def fail(rows):
 
 
 @pytest.mark.slow
-def test_worker_that_fails_fast_is_started_anew_then_left_out(
+def test_worker_that_fails_fast_is_replaced_then_left_out(
     make_plan, job, run_on_ray, check_scores, tmp_path
 ):
     plan = make_plan(2)
-    claim, pids = tmp_path / "bad", tmp_path / "pids"
-    pids.mkdir()
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    bad.mkdir()
 
     def make(threads):
-        import ray
-
-        me = ray.get_runtime_context().get_actor_id()  # stays when the actor is started anew
-        with suppress(FileExistsError), claim.open("x") as stream:
-            stream.write(me)
+        """Only the first one works."""
+        with suppress(FileExistsError), good.open("x") as stream:
+            stream.write(str(os.getpid()))
 
         def fail_or_wait(rows):
-            if claim.read_text() == me:
-                (pids / str(os.getpid())).touch()
+            if good.read_text() != str(os.getpid()):
+                (bad / str(os.getpid())).touch()
                 fail(rows)
-            time.sleep(0.1)
+            time.sleep(0.1 if list(bad.iterdir()) else 5)
 
         return MakeScorer(fail_or_wait)(threads)
 
     reports = run_on_ray(plan, make, job, workers=2)
     assert not any(report.error for report in reports)
     check_scores()
-    assert 1 <= len(list(pids.iterdir())) <= 2
+    assert 1 <= len(list(bad.iterdir())) <= LEFT_OUT_AFTER
 
 
 def die(threads):
@@ -121,26 +118,24 @@ def die(threads):
     ("make", "message"),
     [
         (MakeScorer(fail), r"no worker is left: shards kept failing on 1 of 1.*OSError: this"),
-        (die, r"all 1 workers died 2 times before they were ready"),
+        (die, r"all workers ended 2 times before they were ready"),
     ],
 )
-def test_run_ends_when_no_worker_works(
-    make_plan, job, run_on_ray, ray_cluster, monkeypatch, make, message
-):
-    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 2)
+def test_run_ends_when_no_worker_works(make_plan, job, run_on_ray, monkeypatch, make, message):
+    monkeypatch.setattr(driver, "MAX_FAILED_STARTS", 2)
     with pytest.raises(RuntimeError, match=message):
         run_on_ray(make_plan(2), make, job, workers=1)
 
 
 @pytest.mark.slow
 def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
-    plan, job, run_on_ray, ray_cluster, tmp_path, monkeypatch, caplog
+    plan, job, run_on_ray, tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(ray_cluster, "MAX_FAILED_STARTS", 1)
+    monkeypatch.setattr(driver, "MAX_FAILED_STARTS", 1)
     make = dies_after_commit(tmp_path / "never-again")
     reports = run_on_ray(plan[:1], make, job, workers=1)
     assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
-    assert "all shards were committed before the cluster was lost: the Ray" in caplog.text
+    assert "all shards were committed before the cluster was lost: no worker" in caplog.text
 
 
 def dies_after_commit(mark):
@@ -174,7 +169,7 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
         run_local(plan[1:n_committed], MakeScorer(), job)
         raise ProcessLost("no head answers")
 
-    monkeypatch.setattr(on_ray, "call_apart", lost)
+    monkeypatch.setattr(runners, "call_apart", lost)
     if n_committed < len(plan):
         with pytest.raises(RuntimeError, match=r"the Ray cluster was lost \(no head answers\)"):
             run_ray(plan, MakeScorer(), job)
@@ -184,30 +179,11 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
 
 
 @pytest.mark.slow
-def test_room_is_asked_for_as_long_as_there_is_something_to_do(ray_cluster, job):
-    """With no node on which a worker fits, what is asked for stays in sight of Ray."""
-    options = RayOptions(address="x", cpus_per_worker=1000)
-    pool = ray_cluster._Pool(MakeScorer(), job, options)
-    for n_workers, n_wishes in [(5, 5), (8, 8), (2, 2), (10**6, 100), (-1, 0), (3, 3)]:
-        pool.wish_for(n_workers)
-        assert len(pool.wishes) == n_wishes
-    wishes = list(pool.wishes)
-    pool.close()
-    assert pool.wishes == []
-    for reference in wishes:
-        with pytest.raises(ray_cluster.ray.exceptions.TaskCancelledError):
-            ray_cluster.ray.get(reference, timeout=60)
-    counted = ray_cluster._Pool(MakeScorer(), job, replace(options, workers=4))
-    counted.wish_for(5)
-    assert counted.wishes == []
-
-
-@pytest.mark.slow
 def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
-    plan, job, run_on_ray, ray_cluster, check_scores, tmp_path, monkeypatch
+    plan, job, run_on_ray, check_scores, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(ray_cluster, "SLOW_AFTER_S", 0.05)
-    monkeypatch.setattr(ray_cluster, "LOOK_AROUND_EVERY_S", 0.2)
+    monkeypatch.setattr("cluster.ray_driver.SLOW_AFTER_S", 0.05)
+    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.2)
     once = tmp_path / "has-hung"
 
     def hang_once(rows):
@@ -234,68 +210,13 @@ def test_worker_has_the_threads_it_was_given(plan, job, run_on_ray, tmp_path):
 
 
 def of_this_process(scorer):
-    return os.getpid(), scorer.score_fields
+    return {"process": {"number": str(os.getpid())}, "fields": dict.fromkeys(scorer.score_fields)}
 
 
 @pytest.mark.slow
-def test_worker_says_what_its_scorer_is(ray_cluster, tmp_path):
-    pid, fields = describe_on_ray(MakeScorer(), of_this_process, str(tmp_path), RayOptions())
-    assert pid != os.getpid()
-    assert fields == ("characters", "half")
+def test_worker_says_what_its_scorer_is(started, tmp_path):
+    said = describe_on_ray(MakeScorer(), of_this_process, str(tmp_path), RayOptions())
+    assert said["process"]["number"] != str(os.getpid())
+    assert [*said["fields"]] == ["characters", "half"]
     with pytest.raises(FileNotFoundError, match="no weights"):
         describe_on_ray(CannotBeMade(), of_this_process, str(tmp_path), RayOptions())
-
-
-@pytest.fixture
-def made_up(monkeypatch):
-    """A driver whose workers and cluster are made up, and the module, which brings Ray."""
-    from cluster import ray_runner
-
-    monkeypatch.setattr(ray_runner, "HeadWatch", lambda: SimpleNamespace(check=lambda: False))
-    monkeypatch.setattr(ray_runner, "RunMetrics", lambda: SimpleNamespace(set=lambda **_: None))
-
-    def make(shards, **pool):
-        schedule = Schedule(shards, 3, 30.0)
-        driver = ray_runner._Driver(schedule, SimpleNamespace(**pool), lambda *_: None)
-        return driver, ray_runner
-
-    return make
-
-
-def test_worker_of_a_gpu_that_failed_twice_is_restarted_though_its_other_shard_fails_too(
-    make_plan, made_up, monkeypatch
-):
-    asked = []
-
-    def call(name):
-        return SimpleNamespace(remote=lambda *_: asked.append(name) or len(asked))
-
-    actor = SimpleNamespace(**{name: call(name) for name in ("ready", "end", "score")})
-    driver, ray_runner = made_up(make_plan(10, 30), actors=[actor], shards_at_once=2)
-
-    def answer(value):
-        monkeypatch.setattr(ray_runner.ray, "get", lambda _: value)
-        driver._take(min(driver._running))
-
-    failed = [ShardReport(index=index, error="this node is broken") for index in range(3)]
-    driver._ask(0)
-    answer("node")
-    driver._idle = [0]  # one shard to begin with
-    driver._assign()
-    answer(failed[0])
-    answer("node")
-    driver._assign()
-    answer(failed[1])
-    answer(failed[2])
-    assert asked == ["ready", "score", "ready", "score", "score", "end"]
-
-
-@pytest.mark.slow
-def test_workers_that_are_not_ready_are_told_every_minute(made_up, monkeypatch, caplog):
-    driver, ray_runner = made_up([], actors=[None, None])
-    driver._running = {"a question": (0, None)}
-    begun = time.monotonic()
-    for seconds in range(0, 150, 10):
-        monkeypatch.setattr(ray_runner.time, "monotonic", lambda now=begun + seconds: now)
-        driver._look_around()
-    assert [r.message for r in caplog.records] == ["1 of 2 workers are not ready yet"] * 2

@@ -1,6 +1,7 @@
 """Many shards, by every runner; what several processes of this machine do beside that."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster import Workers, committed, process_runner, run_local, run_processes
+from cluster import committed, driver, run_local, run_processes, runners, start_processes
+from cluster.serving import no_description
 from tests.cluster.conftest import POISON
 from tests.cluster.drivers import marked_processes
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer
@@ -95,8 +97,9 @@ class Interrupts:
 def run_two(plan, job):
     """Two processes."""
 
-    def run(make, on_report=None, **more):
-        return run_processes(plan, make, job, on_report, **{"n_workers": 2, **more})
+    def run(make, on_report=None, *, n_workers=2, describe=no_description, **more):
+        workers = start_processes(make, n_workers, describe=describe)
+        return run_processes(plan, workers, job, on_report, **more)
 
     return run
 
@@ -104,7 +107,7 @@ def run_two(plan, job):
 def children():
     """The workers of this process."""
     alive = psutil.Process().children()
-    return [process for process in alive if "process_worker" in str(process.cmdline())]
+    return [process for process in alive if "process_pool" in str(process.cmdline())]
 
 
 def test_scores_and_reports_are_those_of_one_process(plan, run_two, job, check_scores):
@@ -134,46 +137,96 @@ def test_shard_that_kills_every_worker_is_given_up(run_two, check_scores):
 
 
 def test_workers_that_die_before_they_are_ready_stop_the_run(run_two, monkeypatch):
-    monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
-    said = r"all workers died 1 times .* ended by SIGKILL\); is there"
+    monkeypatch.setattr(driver, "MAX_FAILED_STARTS", 1)
+    said = r"all workers ended 1 times .* ended by SIGKILL\); is there"
     with pytest.raises(RuntimeError, match=said):
         run_two(Dies())
 
 
 @pytest.mark.slow
 def test_worker_that_hangs_is_started_anew(run_two, monkeypatch, tmp_path, check_scores, caplog):
-    monkeypatch.setattr(process_runner, "SLOW_AFTER_S", 0.05)  # a limit of a second
+    monkeypatch.setattr(runners, "SLOW_AFTER_S", 0.05)  # a limit of a second
+    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.2)
     reports = run_two(MakeScorer(HangsOnce(tmp_path / "once")), n_workers=1)
     assert reports[2].error is None
-    assert "a worker has had shard 2 for" in caplog.text
+    assert re.search(r"worker 0 on .* has had shard 2 for \d+ s and is replaced", caplog.text)
     check_scores()
 
 
 def name_of(scorer):
-    return type(scorer).__name__
+    return {"class": {"name": type(scorer).__name__}}
 
 
 def number_of(scorer):
-    return os.getpid()
+    return {"number": {"process": str(os.getpid())}}
 
 
-def test_workers_say_what_they_load_before_there_is_a_shard(run_two, check_scores):
-    workers = Workers(MakeScorer(), 3, 1, name_of)
-    assert workers.description() == "CountCharacters"
+def test_workers_say_what_they_load_before_there_is_a_shard(plan, job, check_scores):
+    workers = start_processes(MakeScorer(), 3, 1, describe=name_of)
+    assert workers.description() == name_of(MakeScorer()(1))
     assert len(children()) == 3
-    run_two(None, started=workers)  # which loads nothing itself
+    run_processes(plan, workers, job)
     assert children() == []
     check_scores()
 
 
-def test_worker_that_loads_another_scorer_is_left_out(monkeypatch):
-    monkeypatch.setattr(process_runner, "MAX_FAILED_STARTS", 1)
-    with closing(Workers(MakeScorer(), 2, 1, number_of)) as workers:
-        workers.description()
-        for other in [worker for worker in workers.all if not worker.is_ready]:
-            workers.take_ready(other, other.answer())  # unless both were ready at once
-        assert len(workers.all) == 1
-        assert "a worker has loaded another scorer" in workers.last_failure
+def test_worker_that_loads_another_scorer_is_left_out(run_two, check_scores, caplog):
+    run_two(MakeScorer(time_passes), describe=number_of)
+    said = r"one worker cannot score and is left out: ValueError: the number of `process` on "
+    assert re.search(said, caplog.text)
+    check_scores()
+
+
+def time_passes(rows):
+    time.sleep(0.5)  # until the other worker has loaded its scorer, too
+
+
+def test_scorer_other_than_the_one_that_is_expected_stops_the_run(plan, job, run):
+    with pytest.raises(ValueError, match=r"the class of `name` on .* are not those the run began"):
+        run(plan, MakeScorer(), job, describe=name_of, expected={"class": {"name": "Another"}})
+
+
+@pytest.mark.parametrize(
+    ("n_gpus", "share", "visible", "seen"),
+    [(2, 1, "", {"0", "1"}), (2, 0.5, "5,GPU-7", {"5", "GPU-7"}), (5, 2, "", {"0,1", "2,3"})],
+)
+def test_gpus_are_dealt_out_among_the_processes(
+    monkeypatch, tmp_path, n_gpus, share, visible, seen
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    how = {"n_gpus": n_gpus, "gpus_per_worker": share}
+    with closing(start_processes(TellsDevices(tmp_path), 4, 1, **how)) as workers:
+        workers.wait_for(4)
+    devices = [path.read_text() for path in tmp_path.glob("seen-*")]
+    assert (len(devices), set(devices)) == (4, seen)
+
+
+class TellsDevices(MakeScorer):
+    """Leaves a file that says which GPUs its process may use."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def __call__(self, threads):
+        devices = os.environ["CUDA_VISIBLE_DEVICES"]
+        (self.folder / f"seen-{os.getpid()}").write_text(devices)
+        return super().__call__(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["fails_on", "kills_on"])
+def test_fault_beside_another_shard_of_a_gpu_loses_and_doubles_nothing(
+    plan, job, check_scores, fault
+):
+    """Each process has two shards under way."""
+    how = {fault: POISON, "spoils": True}
+    gpu_job = replace(job, has_gpu=True)
+    reports = run_processes(plan, start_processes(MakeScorer(**how), 1), gpu_job, max_attempts=2)
+    wrong = [report for report in reports if report.error is not None]
+    assert [(report.index, report.attempts) for report in wrong] == [(2, 2)]
+    assert committed(job.out, plan, job.fingerprint) == {0, 1, 3, 4, 5}
+    check_scores(but=range(16, 24))
 
 
 def test_interrupt_leaves_whole_shards_and_no_process(plan, run_two, job):
@@ -186,13 +239,13 @@ def test_interrupt_leaves_whole_shards_and_no_process(plan, run_two, job):
 DRIVER = """
 import sys
 from pathlib import Path
-from cluster import Job, list_inputs, plan_shards, run_processes
+from cluster import Job, list_inputs, plan_shards, run_processes, start_processes
 from tests.cluster.toy_scorer import HeldBy, MakeScorer
 
 corpus, folder = sys.argv[1:]
 plan = plan_shards(list_inputs([corpus]), 4)
 job = Job(out=f"{folder}/out", fingerprint="0123456789abcdef")
-run_processes(plan, MakeScorer(HeldBy(Path(folder, "held"))), job, n_workers=2)
+run_processes(plan, start_processes(MakeScorer(HeldBy(Path(folder, "held"))), 2), job)
 """
 
 

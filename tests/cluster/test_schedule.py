@@ -127,18 +127,18 @@ def test_copy_that_was_never_begun_is_forgotten_once_the_shard_is_reported(copie
 class Play:
     """A run whose workers are functions, by a clock that is a number.
 
-    A worker is asked with a shard's index, how often it was started anew, and the time. It answers
-    how many seconds it takes, and whether it finishes. As the driver does, the play starts workers
-    anew, and looks from time to time for those that have had a shard for too long.
+    A worker is asked with a shard's index, how often it was replaced, and the time. It answers how
+    many seconds it takes, and whether it finishes. As the driver does, the play replaces workers
+    that fail, and looks from time to time for those that have had a shard for too long.
     """
 
-    RESTART_S = 10.0
+    START_S = 10.0
     LOOK_EVERY_S = 5.0
 
     def __init__(self, n_shards, workers):
         self.schedule = schedule_of(n_shards)
         self.workers = workers
-        self.n_restarts, self.n_failures = Counter(), Counter()
+        self.n_replaced, self.n_failures = Counter(), Counter()
         self.done, self.given_up = set(), {}
         self.now = 0.0
         self._ready_at = dict.fromkeys(range(len(workers)), 0.0)
@@ -166,7 +166,6 @@ class Play:
                 for worker, shard, _ in self.schedule.over_limit(self.now):
                     del self._at_work[worker]
                     self._settle(worker, shard, False)
-                    self._restart(worker)
             for worker in sorted(self._idle):
                 self._hand_out(worker)
             if not self._at_work and not self._ready_at:
@@ -176,7 +175,7 @@ class Play:
         shard = self.schedule.take(worker, self.now)
         if shard is not None:
             self._idle.discard(worker)
-            answer = self.workers[worker](shard.index, self.n_restarts[worker], self.now)
+            answer = self.workers[worker](shard.index, self.n_replaced[worker], self.now)
             self._at_work[worker] = (self.now + answer[0], shard, answer[1])
 
     def _settle(self, worker, shard, is_done):
@@ -187,41 +186,39 @@ class Play:
             self.done.add(shard.index)
         elif final is not None:
             self.given_up[shard.index] = final.attempts
-        if not is_done and self.schedule.needs_restart(worker):
-            self._restart(worker)
-        else:
+        if is_done:
             self._ready_at[worker] = self.now
-
-    def _restart(self, worker):
-        self.n_restarts[worker] += 1
-        self._ready_at[worker] = self.now + self.RESTART_S
+        else:
+            self.schedule.leave(worker)
+            self.n_replaced[worker] += 1
+            self._ready_at[worker] = self.now + self.START_S
 
 
 SHARD_S, FAILS_AFTER_S = 10.0, 0.05
 
 
-def works(shard, n_restarts, now):
+def works(shard, n_replaced, now):
     return SHARD_S, True
 
 
-def fails(shard, n_restarts, now):
+def fails(shard, n_replaced, now):
     return FAILS_AFTER_S, False
 
 
-def fails_once_warm(shard, n_restarts, now):
-    return (FAILS_AFTER_S, False) if now > 100.0 else works(shard, n_restarts, now)
+def fails_once_warm(shard, n_replaced, now):
+    return (FAILS_AFTER_S, False) if now > 100.0 else works(shard, n_replaced, now)
 
 
-def fails_until_restarted(shard, n_restarts, now):
-    return works(shard, n_restarts, now) if n_restarts else (FAILS_AFTER_S, False)
+def fails_until_replaced(shard, n_replaced, now):
+    return works(shard, n_replaced, now) if n_replaced else (FAILS_AFTER_S, False)
 
 
-def hangs(shard, n_restarts, now):
+def hangs(shard, n_replaced, now):
     return math.inf, False
 
 
 def works_but_for(poison):
-    def work(shard, n_restarts, now):
+    def work(shard, n_replaced, now):
         return (FAILS_AFTER_S, False) if shard in poison else (SHARD_S, True)
 
     return work
@@ -234,7 +231,7 @@ def test_bad_workers_are_left_out_and_no_good_shard_is_given_up(bad, n_bad):
     assert play.done == set(range(400))
     assert play.left_out == set(range(n_bad))
     assert play.n_failures == dict.fromkeys(range(n_bad), LEFT_OUT_AFTER)
-    assert play.n_restarts == dict.fromkeys(range(n_bad), 1)
+    assert play.n_replaced == play.n_failures
 
 
 @pytest.mark.parametrize("bad", [fails, fails_once_warm])
@@ -246,10 +243,10 @@ def test_run_ends_when_every_worker_is_left_out_and_gives_up_nothing(bad, n_work
     assert play.schedule.n_open == 400 - len(play.done)
 
 
-def test_worker_that_a_restart_helps_goes_on():
-    play = Play(400, [fails_until_restarted, *[works] * 7])
+def test_worker_that_works_once_it_is_replaced_goes_on():
+    play = Play(400, [fails_until_replaced, *[works] * 7])
     assert play.done == set(range(400))
-    assert (play.left_out, play.n_failures, play.n_restarts) == (set(), {0: 2}, {0: 1})
+    assert (play.left_out, play.n_failures, play.n_replaced) == (set(), {0: 1}, {0: 1})
 
 
 @pytest.mark.parametrize(
@@ -281,7 +278,7 @@ def test_all_that_is_good_is_done_before_poison_ends_the_run():
 def test_hanging_worker_loses_its_shards_to_others():
     play = Play(1000, [hangs, *[works] * 7])
     assert play.done == set(range(1000))
-    assert play.n_restarts[0] >= 1
+    assert play.n_replaced[0] >= 1
 
 
 def test_second_attempt_waits_for_another_worker():
@@ -318,4 +315,3 @@ def test_full_disk_is_final_at_once_and_no_fault_of_the_worker():
     shard = schedule.take(0, 0.0)
     report = replace(failed(shard), is_out_of_room=True)
     assert schedule.settle(0, shard, report, 1.0).attempts == 1
-    assert not schedule.needs_restart(0)

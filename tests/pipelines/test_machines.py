@@ -23,8 +23,8 @@ MACHINES = [
     ({"workers": 2}, None, (2, 1)),
     ({"workers": "auto"}, None, (8, 1)),
     ({"workers": "auto", "cpus_per_worker": 3}, None, (2, 3)),
-    ({"gpus_per_worker": 0.5}, None, RayOptions(gpus_per_worker=0.5)),
-    ({"workers": 1, "gpus_per_worker": 1}, None, RayOptions(workers=1, gpus_per_worker=1)),
+    ({"gpus_per_worker": 0.5}, None, (8, 1)),
+    ({"workers": 1, "gpus_per_worker": 1}, None, (1, 1)),
     ({"address": "head", "workers": 1}, None, RayOptions(address="head", workers=1)),
     ({"workers": 4}, HEAD, RayOptions(address=HEAD, workers=4)),
     ({"address": "other"}, HEAD, RayOptions(address="other")),
@@ -87,9 +87,8 @@ def test_gpus_are_shared_out_and_idle_ones_named(
     found = machine(here, there, **settings)
     assert found.ray.gpus_per_worker == gpus
     assert found.worker_device == device
-    if not found.is_local:  # the driver needs no GPU of its own: it only asks encoders for names
-        precision = "bf16" if device == "cuda" else "fp32"
-        assert (found.driver_device, found.precision) == ("cpu", precision)
+    if not found.is_local:
+        assert found.precision == ("bf16" if device == "cuda" else "fp32")
     found.warn_of_idle_gpus()
     remedy = "add `--workers auto`, which gives each a worker"
     if settings.get("gpus_per_worker") == 0:
@@ -142,3 +141,29 @@ def test_gpu_that_workers_do_not_have_is_refused(machine):
 def test_machine_without_a_driver_has_no_gpu(monkeypatch, driver):
     monkeypatch.setattr(module.os.path, "exists", lambda path: path == f"/dev/{driver}")
     assert module.may_have_gpu() == (driver is not None)
+
+
+@pytest.mark.parametrize(
+    ("n_gpus", "settings", "expected"),
+    [
+        (4, {"workers": "auto"}, (4, 2)),
+        (4, {"workers": 2}, (2, 2)),
+        (2, {"workers": 8}, (8, 1)),
+        (2, {"gpus_per_worker": 0.5}, (4, 2)),
+        (4, {"gpus_per_worker": 2, "cpus_per_worker": 3}, (2, 3)),
+    ],
+)
+def test_gpus_of_one_machine_are_shared_out_among_processes_with_its_cores(
+    machine, monkeypatch, n_gpus, settings, expected
+):
+    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
+    found = machine(n_gpus, **settings)
+    assert not found.is_on_ray
+    assert (found.n_workers, found.worker_threads) == expected
+
+
+@pytest.mark.parametrize("n_gpus", [0, 2])
+def test_more_gpus_than_there_are_refused(machine, n_gpus):
+    said = r"no room for 3 workers of \d CPUs? and 1 GPU; it has .* GPUs?; ask for less, or join"
+    with pytest.raises(ValueError, match=said):
+        machine(n_gpus, workers=3, gpus_per_worker=1)

@@ -13,9 +13,9 @@ REFERENCES = ["The bridge will close."] * 3
 
 @pytest.fixture(scope="module")
 def ray():
-    from cluster import ray_runner  # before Ray: it sets the environment
+    from cluster import ray_cluster  # before Ray: it sets the environment
 
-    ray = ray_runner.ray
+    ray = ray_cluster.ray
     ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     yield ray
     ray.shutdown()

@@ -151,7 +151,7 @@ FIVE = ("length", "rouge1_f", "rougeL_f:source", "compression", "wms")
 CANDIDATES = ["A cat sat. It slept.", "The dog ran away.", "A hen fed a cat."]
 REFERENCES = ["The cat slept.", "A dog ran.", "The hen fed cats."]
 SOURCES = ["A cat sat and slept all day.", "The dog ran far away.", "A hen fed all the cats."]
-BROKEN = "The BROKEN Inc. one."
+BROKEN = "The BROKEN had 22. Pensacola one."
 
 
 class PanicException(BaseException):

@@ -1,0 +1,350 @@
+"""What the driver does when workers fail, end or hang; the workers are made up."""
+
+import re
+from collections import deque
+
+import pytest
+
+from cluster import Job, Piece, Shard, ShardReport, driver
+from cluster.driver import MAX_FAILED_STARTS, Driver
+from cluster.facts import Facts
+from cluster.schedule import LEFT_OUT_AFTER, Schedule
+from cluster.serving import Ended, Ready, Unfinished
+
+READY = Ready(facts=Facts(node="a"))
+
+
+class MadeUpPool:
+    """Workers whose news are put in by a test, or by `answer`, which is asked what is said."""
+
+    def __init__(self, room=(1, 0), answer=None):
+        self.room_is, self.answer = room, answer
+        self.done, self.alive, self.coming = [], set(), deque()
+
+    def begin(self, job):
+        pass
+
+    def room(self):
+        return self.room_is
+
+    def _do(self, what, worker, shard=None):
+        self.done.append((what, worker) if shard is None else (what, worker, shard.index))
+        if self.answer is not None:
+            said = self.answer(what, worker, shard)
+            self.coming.extend((worker, news) for news in said)
+
+    def start(self, worker):
+        assert worker not in self.alive
+        self.alive.add(worker)
+        self._do("start", worker)
+
+    def send(self, worker, shard):
+        assert worker in self.alive
+        self._do("send", worker, shard)
+
+    def kill(self, worker):
+        self.done.append(("kill", worker))
+        self.alive.discard(worker)
+        self.coming = deque((who, news) for who, news in self.coming if who != worker)
+
+    def news(self, timeout_s):
+        assert self.alive or not timeout_s, "the driver waits for nobody"
+        for _ in range(len(self.coming)):
+            yield self.coming.popleft()
+
+    def close(self):
+        self.alive.clear()
+
+    def n(self, what):
+        return sum(done[0] == what for done in self.done)
+
+
+def shards_of(n):
+    piece = Piece(path="corpus.parquet", first_row=0, n_rows=10)
+    return [Shard(index=index, pieces=(piece,)) for index in range(n)]
+
+
+def ok(shard):
+    return ShardReport(index=shard.index, n_rows=shard.n_rows)
+
+
+def failed(shard):
+    return ShardReport(index=shard.index, error="this node is broken")
+
+
+def works(what, worker, shard):
+    return [READY] if what == "start" else [ok(shard)]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by what is added."""
+    now = [1000.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: now[0])
+
+    def wait(seconds):
+        now[0] += seconds
+
+    return wait
+
+
+def run(pool, n_shards, *, expected=None, has_gpu=False, max_attempts=3):
+    reports = []
+    job = Job(out="out", fingerprint="0" * 12, has_gpu=has_gpu)
+    Driver(pool, expected).run(
+        Schedule(shards_of(n_shards), max_attempts, 30.0), job, reports.append
+    )
+    return reports
+
+
+def test_all_shards_are_scored_by_those_there_is_room_for():
+    pool = MadeUpPool((3, 0), works)
+    assert sorted(report.index for report in run(pool, 20)) == list(range(20))
+    assert pool.n("start") == 3
+    assert {done[1] for done in pool.done if done[0] == "send"} == {0, 1, 2}
+
+
+def test_no_more_workers_than_shards_are_started():
+    pool = MadeUpPool((5, 100), works)
+    run(pool, 2)
+    assert pool.n("start") == 2
+
+
+def test_worker_is_replaced_after_each_failure_but_not_after_the_last_shard():
+    def fails_on_3(what, worker, shard):
+        return (
+            [failed(shard)] if what == "send" and shard.index == 3 else works(what, worker, shard)
+        )
+
+    pool = MadeUpPool((1, 0), fails_on_3)
+    reports = run(pool, 6, max_attempts=2)
+    assert [(report.index, report.attempts) for report in reports if report.error] == [(3, 2)]
+    assert (pool.n("start"), pool.n("kill")) == (2, 2)  # the shard's second attempt comes last
+
+
+def test_worker_of_a_gpu_is_replaced_once_nothing_is_under_way_and_its_other_shard_is_kept():
+    seen = []
+
+    def spoiled(what, worker, shard):
+        if what == "start":
+            return [READY]
+        seen.append(shard.index)
+        if len(seen) == 1:
+            return []
+        return [failed(shard), Unfinished(seen[0])] if len(seen) == 2 else [ok(shard)]
+
+    pool = MadeUpPool((1, 0), spoiled)
+    reports = run(pool, 2, has_gpu=True)
+    assert [(r.error, r.attempts) for r in sorted(reports, key=lambda r: r.index)] == [
+        (None, 1),  # what was not finished was never begun
+        (None, 2),
+    ]
+    assert [done[0] for done in pool.done[:5]] == ["start", "send", "send", "kill", "start"]
+
+
+def test_worker_on_which_all_fails_is_left_out_and_loses_nothing(caplog):
+    def bad(what, worker, shard):
+        return [failed(shard)] if what == "send" and worker == 0 else works(what, worker, shard)
+
+    pool = MadeUpPool((2, 0), bad)
+    reports = run(pool, 40)
+    assert not any(report.error for report in reports)
+    assert sum(done[:2] == ("send", 0) for done in pool.done) <= LEFT_OUT_AFTER
+    assert len(caplog.messages) == (pool.n("start") == 2 + LEFT_OUT_AFTER)
+
+
+def test_failures_are_held_against_a_node_whoever_runs_there():
+    """Further workers wait for room, and each gets the bad node as soon as it is free."""
+    holder, waiting = {}, deque()
+    pool = MadeUpPool((2, 100))
+
+    def answer(what, worker, shard):
+        if what == "send":
+            return [failed(shard)] if holder.get("bad") == worker else [ok(shard)]
+        waiting.append(worker)
+        for node in ("good", "bad"):
+            if holder.get(node) not in pool.alive and waiting:
+                holder[node] = waiting.popleft()
+                pool.coming.append((holder[node], Ready(facts=Facts(node=node))))
+        return []
+
+    pool.answer = answer
+    reports = run(pool, 60)
+    assert not any(report.error for report in reports)
+    assert pool.n("send") - 60 <= LEFT_OUT_AFTER
+
+
+def test_worker_that_never_gets_ready_is_given_up():
+    def dies(what, worker, shard):
+        return [Ended("by a signal")] if what == "start" and worker else works(what, worker, shard)
+
+    pool = MadeUpPool((2, 0), dies)
+    run(pool, 50)
+    assert pool.n("start") == 1 + MAX_FAILED_STARTS
+
+
+@pytest.mark.parametrize("room", [(2, 0), (2, 100)])
+def test_run_ends_when_nobody_gets_ready(room):
+    pool = MadeUpPool(room, lambda *_: [Ended("by a signal")])
+    said = "all workers ended 5 times before they were ready .last error: by a signal.; is there"
+    with pytest.raises(RuntimeError, match=said):
+        run(pool, 1000)
+    assert pool.n("start") <= max(room[0] * MAX_FAILED_STARTS, 2 * sum(room))
+
+
+@pytest.mark.parametrize("room", [(2, 0), (2, 100)])
+def test_run_ends_when_everybody_is_left_out_though_more_would_come(room):
+    def fails(what, worker, shard):
+        return [failed(shard)] if what == "send" else [READY] if worker < 2 else []
+
+    pool = MadeUpPool(room, fails)
+    with pytest.raises(RuntimeError, match="no worker is left: shards kept failing on 2 of"):
+        run(pool, 1000)
+    assert pool.n("send") == 2 * LEFT_OUT_AFTER
+
+
+OTHER = Facts(node="b", scorer={"files": {"glove": "2"}})
+KNOWN = Facts(node="a", scorer={"files": {"glove": "1"}})
+
+
+@pytest.mark.parametrize(
+    ("ready", "said"),
+    [
+        (Ready(facts=OTHER), "ValueError: the files of `glove` on b are not those the run began"),
+        (Ready(facts=Facts(node="b"), failure=OSError("no weights")), "OSError: no weights"),
+    ],
+)
+def test_worker_that_cannot_score_as_the_others_is_left_out_and_keeps_its_room(caplog, ready, said):
+    def answer(what, worker, shard):
+        return [ready] if what == "start" and worker == 1 else works(what, worker, shard)
+
+    pool = MadeUpPool((2, 0), answer)
+    run(pool, 9, expected=KNOWN)
+    (message,) = caplog.messages
+    assert message.startswith(f"one worker cannot score and is left out: {said}")
+    assert pool.alive == {0, 1}
+    assert pool.n("start") == 2
+
+
+def test_first_worker_that_cannot_score_stops_the_run():
+    pool = MadeUpPool((2, 0), lambda *_: [Ready(facts=OTHER)])
+    with pytest.raises(ValueError, match="the files of `glove` on b are not those the run began"):
+        run(pool, 9, expected=KNOWN)
+
+
+def test_workers_that_a_cluster_may_grow_for_are_asked_for_while_shards_wait(monkeypatch):
+    """No node has room; then one has, and later no shard waits any more."""
+    pool = MadeUpPool((0, 100))
+    n_alive = []
+
+    def answer(what, worker, shard):
+        if what == "start" and len(pool.alive) == 30:  # all are asked for: a node joins
+            pool.room_is = (1, 100)
+            pool.coming.append((0, READY))
+        if what == "send":
+            n_alive.append(len(pool.alive))
+            return [ok(shard)]
+        return []
+
+    pool.answer = answer
+    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.0)
+    run(pool, 30)
+    assert n_alive[0] == 30
+    assert n_alive[-1] <= 3
+
+
+def test_run_waits_for_a_node_when_all_are_lost():
+    """What was about to start there fails once, too."""
+    pool = MadeUpPool((2, 100))
+    started, sent = [], []
+
+    def answer(what, worker, shard):
+        if what == "send":
+            sent.append(shard)
+            if len(sent) == 2:
+                pool.coming.extend((each, Ended("node lost")) for each in range(12))
+            return [ok(shard)] if len(sent) > 2 else []
+        started.append(worker)
+        if len(started) in (1, 2, 24):  # two nodes at first, a new one when all wait again
+            return [READY]
+        return []
+
+    pool.answer = answer
+    reports = run(pool, 12)
+    assert not any(report.error for report in reports)
+    assert len(started) >= 24
+
+
+def test_hanging_worker_is_replaced_and_its_shard_is_scored(clock, caplog):
+    hung = []
+
+    def answer(what, worker, shard):
+        clock(10.0)
+        if what == "send" and shard.index == 2 and not hung:
+            hung.append(shard)
+            return []
+        return works(what, worker, shard)
+
+    pool = MadeUpPool((1, 0), answer)
+    take = pool.news
+
+    def news(timeout_s):
+        clock(timeout_s)
+        return take(timeout_s)
+
+    pool.news = news
+    reports = run(pool, 4)
+    assert [(r.index, r.error) for r in reports] == [(0, None), (1, None), (3, None), (2, None)]
+    assert re.search(r"worker 0 on a has had shard 2 for 6\d\d s and is replaced", caplog.text)
+
+
+def test_answer_that_waits_saves_a_worker_from_being_taken_for_hung(clock):
+    """The driver, not the worker, was held up."""
+
+    def answer(what, worker, shard):
+        clock(10_000.0 if what == "send" and shard.index == 2 else 10.0)
+        return works(what, worker, shard)
+
+    pool = MadeUpPool((1, 0), answer)
+    assert not any(report.error for report in run(pool, 4))
+    assert pool.n("start") == 1
+
+
+class Enough(Exception):
+    """The test has seen what it wanted."""
+
+
+def test_workers_that_are_not_ready_are_told_every_minute(clock, caplog):
+    pool = MadeUpPool((2, 100))
+    n_asked = []
+
+    def news(timeout_s):
+        clock(1.0)
+        n_asked.append(timeout_s)
+        if len(n_asked) == 1:
+            yield 0, READY
+        if len(n_asked) == 150:
+            raise Enough
+
+    pool.news = news
+    waiting = Driver(pool)
+    waiting.start(2)
+    with pytest.raises(Enough):
+        waiting.wait_for(2)
+    assert caplog.messages == ["1 of 2 workers are not ready yet"] * 2
+
+
+def test_counts_are_told(monkeypatch):
+    told, reports = [], []
+    pool = MadeUpPool((2, 0))
+
+    def answer(what, worker, shard):
+        if what == "start":
+            return [READY] if worker == 0 else []
+        return [ok(shard)]
+
+    pool.answer = answer
+    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.0)
+    job = Job(out="out", fingerprint="0" * 12)
+    Driver(pool, on_look=told.append).run(Schedule(shards_of(3), 3, 30.0), job, reports.append)
+    assert told[0] == {"waiting": 3, "running": 0, "busy": 0, "starting": 1, "idle": 1}
