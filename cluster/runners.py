@@ -231,7 +231,6 @@ class _Reports:
                 report = self._from_file(report.index)
         if self._on_report is not None:
             self._on_report(report)
-            report = report.without_sums()
         self._by_index[report.index] = report
 
     def add_committed(self, shards: Sequence[Shard]) -> bool:
