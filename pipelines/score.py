@@ -338,6 +338,13 @@ class _Run:
             },
         )
 
+    def _expected(self, manifest: Manifest) -> Description:
+        """Return what a worker's scorer must be; it may compute the added metrics alone."""
+        # what comes along with an encoder is that of all metrics, and none of these
+        asked = {column for metric in self.config.asked for column in metric.columns}
+        signatures = {name: text for name, text in manifest.signatures.items() if name in asked}
+        return {"signatures": signatures, "files": manifest.encoders}
+
     def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
@@ -383,7 +390,7 @@ class _Run:
                 versions=manifest.versions,
                 started=self.workers,
                 describe=_description,
-                expected={"signatures": manifest.signatures, "files": manifest.encoders},
+                expected=self._expected(manifest),
             )
         except BaseException:
             with suppress(OSError):  # what has ended the run is the error to tell of

@@ -113,7 +113,7 @@ def children():
 def test_scores_and_reports_are_those_of_one_process(plan, run_two, job, check_scores):
     seen_here, started, seen = [], [], []
     here = run_local(plan, MakeScorer(), job, seen_here.append)
-    assert here == [report.without_sums() for report in seen_here]
+    assert here == seen_here
     for path in Path(job.out, "scores").iterdir():
         path.unlink()
     reports = run_two(MakeScorer(), seen.append, on_start=lambda *told: started.append(told[0]))
