@@ -200,30 +200,33 @@ def _visible(sentence: str, rules: TextRules) -> tuple[str, Sequence[int]]:
     return "".join(sentence[k] for k in places), [*places, len(sentence)]
 
 
-class ChunkTable:
-    """Tokens of whitespace-separated chunks, each chunk tokenised once.
+class Vocabulary:
+    """Words of whitespace-separated chunks, and what is known of each: found out once.
 
-    The table outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
+    It outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
     Ctrl-C) must not leave half a change: nothing refers to what is added until the last step makes
-    the chunks known. `tokenise` returns the tokens of a chunk, or None if it cannot.
+    the chunks known. `tokenise` returns the words of a chunk, or None if it cannot.
     """
 
-    def __init__(self, tokenise: Callable[[str], Sequence[str] | None]) -> None:
+    def __init__(self, tokenise: Callable[[str], Sequence[str] | None], rules: TextRules) -> None:
         self._tokenise = tokenise
-        self.tokens: list[str] = []
-        """Tokens by number."""
-        self._token_numbers: dict[str, int] = {}
+        self.rules = rules
+        self.words: list[str] = []
+        """By number."""
+        self.columns: dict[str, np.ndarray] = {}
+        self._forms: dict[str, int] = {}
+        self._word_numbers: dict[str, int] = {}
         self._chunk_rows: dict[str, int] = {}
-        # row 0 is that of a chunk without tokens
+        # row 0 is that of a chunk without words
         self._rows = Ragged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
 
     @property
     def is_full(self) -> bool:
-        """Whether the next batch should begin with another table."""
+        """Whether the next batch should begin with another vocabulary."""
         return len(self._chunk_rows) > MAX_CHUNKS
 
-    def tokens_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """Return the numbers of every chunk's tokens, and which chunks cannot be cut."""
+    def words_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
+        """Return the numbers of every chunk's words, and which chunks cannot be cut."""
         rows = [*map(self._chunk_rows.get, chunks)]
         unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
         if unknown:
@@ -233,40 +236,25 @@ class ChunkTable:
         return self._rows.take(known), known == 0
 
     def _add(self, chunks: Iterable[str]) -> None:
-        """Add new chunks and their tokens; every line leaves what is known as it was."""
+        """Add new chunks and their words; every line leaves what is known as it was."""
         fresh: list[str] = []
-        tokens: list[str] = []
+        words: list[str] = []
         lengths: list[int] = []
         for chunk in chunks:
-            chunk_tokens = self._tokenise(chunk)
-            if chunk_tokens is not None:
+            chunk_words = self._tokenise(chunk)
+            if chunk_words is not None:
                 fresh.append(chunk)
-                tokens.extend(chunk_tokens)
-                lengths.append(len(chunk_tokens))
-        known = self._token_numbers
-        new = [token for token in dict.fromkeys(tokens) if token not in known]
-        numbers = range(len(self.tokens), len(self.tokens) + len(new))
-        self.tokens.extend(new)
+                words.extend(chunk_words)
+                lengths.append(len(chunk_words))
+        known = self._word_numbers
+        new = [word for word in dict.fromkeys(words) if word not in known]
+        numbers = range(len(self.words), len(self.words) + len(new))
+        self.words.extend(new)
         known.update(zip(new, numbers, strict=True))
         rows = range(len(self._rows), len(self._rows) + len(fresh))
-        added = np.array([*map(known.__getitem__, tokens)], dtype=np.int64)
+        added = np.array([*map(known.__getitem__, words)], dtype=np.int64)
         self._rows = self._rows.and_rows(Ragged.from_lengths(added, np.array(lengths, np.int64)))
         self._chunk_rows.update(zip(fresh, rows, strict=True))
-
-
-class Vocabulary(ChunkTable):
-    """Words seen so far and what is known of each, computed once per word."""
-
-    def __init__(self, tokenise: Callable[[str], Sequence[str] | None], rules: TextRules) -> None:
-        super().__init__(tokenise)
-        self.rules = rules
-        self.columns: dict[str, np.ndarray] = {}
-        self._forms: dict[str, int] = {}
-
-    @property
-    def words(self) -> list[str]:
-        """The words, by number."""
-        return self.tokens
 
     @property
     def is_kept(self) -> np.ndarray:
@@ -337,7 +325,7 @@ class Segmenter:
         sentence_chunks = Ragged(
             distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
         )
-        words_of_chunk, is_unsplit = self.vocabulary.tokens_of(chunks)
+        words_of_chunk, is_unsplit = self.vocabulary.words_of(chunks)
         if is_unsplit.any():
             is_unsplit = sentence_chunks.sums(is_unsplit[sentence_chunks.values]) > 0
             cannot_be_split |= text_sentences.sums(is_unsplit[text_sentences.values]) > 0
