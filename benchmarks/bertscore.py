@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import time
 
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
@@ -22,6 +21,7 @@ import pyarrow as pa
 import torch
 from bert_score import BERTScorer
 from rouge import texts
+from timing import say_speeds
 
 from sms import ScoringConfig, SummaryScorer
 from sms.encoders.bert import minilm_folder
@@ -65,10 +65,7 @@ def main() -> None:
     theirs = BERTScorer(model_type=folder, num_layers=LAYER, device="cpu")
     measured(8, rng, ours, theirs)  # both are warm from here on
     rounds = [measured(asked.rows, rng, ours, theirs) for _ in range(asked.rounds)]
-    for name in rounds[0]:
-        speed = 1 / statistics.median(seconds[name] for seconds in rounds)
-        ratio = statistics.median(seconds[name] / seconds["Assay"] for seconds in rounds)
-        print(f"{name:12} {speed:8,.1f} rows/s, {ratio:5.2f} of Assay's time")
+    say_speeds(rounds)
 
 
 if __name__ == "__main__":

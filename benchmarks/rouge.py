@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from corpora import data_file
 from rouge_score.rouge_scorer import RougeScorer as PythonScorer
 from rouge_score_rs.rouge_scorer import RougeScorer as RustScorer
+from timing import say_speeds
 
 from sms import ScoringConfig, SummaryScorer
 
@@ -85,10 +85,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     scorer = SummaryScorer(ScoringConfig(metrics=tuple(TYPES)), threads=1)
     rounds = [measured(asked.rows, rng, scorer) for _ in range(asked.rounds)]
-    for name in rounds[0]:
-        speed = 1 / statistics.median(seconds[name] for seconds in rounds)
-        ratio = statistics.median(seconds[name] / seconds["Assay"] for seconds in rounds)
-        print(f"{name:24} {speed:10,.0f} rows/s, {ratio:6.2f} of Assay's time")
+    say_speeds(rounds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -94,6 +94,14 @@ def interleave(
         if was_enabled:
             gc.enable()
     return Rounds(seconds, cpu_seconds)
+
+
+def say_speeds(rounds: Sequence[Mapping[str, float]]) -> None:
+    """Print rows per second of every way, and its time in Assay's; `rounds` are seconds a row."""
+    for name in rounds[0]:
+        speed = 1 / statistics.median(seconds[name] for seconds in rounds)
+        ratio = statistics.median(seconds[name] / seconds["Assay"] for seconds in rounds)
+        say(f"{name:24} {speed:10,.1f} rows/s, {ratio:6.2f} of Assay's time")
 
 
 def begin(

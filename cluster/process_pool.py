@@ -147,8 +147,8 @@ def work(connection: Connection) -> None:
     threads = ThreadPoolExecutor()
     job: Job | None = None
     while True:
-        shard, told = pickle.loads(connection.recv_bytes())
-        job = told or job
+        shard, new_job = pickle.loads(connection.recv_bytes())
+        job = new_job or job
         assert job is not None  # noqa: S101  (it comes with the first shard)
         if job.shards_at_once == 1:
             say(worker.score(shard, job))

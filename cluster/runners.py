@@ -57,8 +57,7 @@ def run_local(
     It is called again after a shard has failed, which may have left the scorer damaged; what
     `describe` says of the scorer must then be as before, and as `expected`. `on_start` is called
     with the index of each shard that is begun, and the name of this machine. `on_report` is called
-    with each report at once; those that are returned then lack the sums, which for many shards and
-    systems would fill the memory.
+    with each report at once.
     """
     reports = _Reports(job, on_report)
     setup = Setup(make_scorer=make_scorer, threads=job.threads, describe=describe)

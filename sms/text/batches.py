@@ -44,6 +44,7 @@ _IS_ALNUM = _IS_SMALL | _IS_CAPITAL | _IS_DIGIT
 _IS_CLOSING, _IS_OPENING = _table("\"')]}*_"), _table("\"'(`")
 _IS_ROMAN = _table("ivxIVX")
 _NEAR_END = 8
+"""So few characters before the end of a paragraph it is quicker to look for a word there."""
 _WORD_CHARACTER = re.compile(r"\w")
 _LOOKAHEAD = " " * 8
 """Stands after the last text, so that looking ahead stays inside of the array."""
@@ -149,114 +150,143 @@ class _Cased(dict[int, bool]):
 class _Marks:
     """The marks of paragraphs: those that surely end a sentence, and those that may.
 
-    An array with a value for each mark has the name of that value.
+    An array with a value for each mark has the name of that value. Each `_decide` is about one kind
+    of marks, of which it finds those that surely end a sentence, and those that surely do not.
     """
 
     def __init__(self, shown: Sequence[str], wholes: Sequence[str]) -> None:
         padded = [*shown, _LOOKAHEAD]
-        joined = " ".join(padded)
+        self._shown, self._is_cased = shown, _Cased(wholes)
+        self._joined = " ".join(padded)
         # characters outside ASCII become question marks, so that the rules look at them
-        codes = np.frombuffer(
+        self._codes = codes = np.frombuffer(
             b" ".join([text.encode("ascii", "replace") for text in padded]), np.uint8
         )
         sizes = np.fromiter(map(len, shown), np.int64, len(shown))
         stops = np.cumsum(sizes + 1) - 1
-        at = np.flatnonzero((codes == _FULL_STOP) | (codes == _QUESTION) | (codes == _EXCLAMATION))
+        self._at = at = np.flatnonzero(
+            (codes == _FULL_STOP) | (codes == _QUESTION) | (codes == _EXCLAMATION)
+        )
         self.owner = np.searchsorted(stops, at, side="right")
-        begin, stop = (stops - sizes)[self.owner], stops[self.owner]
-        mark, before, behind = codes[at], codes[at - 1], codes[at + 1]
+        begin, self._stop = (stops - sizes)[self.owner], stops[self.owner]
+        self._mark, self._before, self._behind = codes[at], codes[at - 1], codes[at + 1]
+        self._look_ahead(begin)
 
-        # what closes the sentence, one or two spaces, and what opens the next one
-        has_closing = _IS_CLOSING[behind]
-        space = at + 1 + has_closing
-        has_space = codes[space] == _SPACE
-        start = space + has_space + (has_space & (codes[space + 1] == _SPACE))
-        is_backtick = codes[start] == _BACKTICK
-        first = start + _IS_OPENING[codes[start]] + (is_backtick & (codes[start + 1] == _SPACE))
-        next_code = codes[first]
-        is_small, is_digit = _IS_SMALL[next_code], _IS_DIGIT[next_code]
-        is_apart = before == _SPACE
-        word_end = at - is_apart
-        is_before_word = has_space & (first < stop) & (word_end > begin) & _IS_ALNUM[next_code]
-
-        usual = np.fromiter(map(is_usual, shown), bool, len(shown))
-        tried = np.flatnonzero(
-            is_before_word
-            & (mark == _FULL_STOP)
-            & ~(has_closing & is_small)
-            & ~(is_apart & is_digit)
-            & usual[self.owner]
-        )
-        words = [word_before(joined, end) for end in word_end[tried].tolist()]
         self.is_end = np.zeros(at.size, dtype=bool)
-        self.is_end[tried] = [*map(always_ends, words)]
-        is_cased = _Cased(wholes)
-        goes_on = np.zeros(at.size, dtype=bool)
-        # `Mr. Smith`, `the U.S. army`
-        for k in np.flatnonzero(~self.is_end[tried] & ~has_closing[tried]).tolist():
-            place = tried[k]
-            goes_on[place] = is_title(words[k]) or (
-                not is_apart[place]
-                and not is_digit[place]
-                and abbreviates(words[k])
-                and (
-                    is_cased[self.owner[place]]
-                    if is_small[place]
-                    else not is_starter(joined, first[place])
-                )
-            )
-        # `he left . ' Nobody`
-        tried = np.flatnonzero(
-            is_apart
-            & (mark == _FULL_STOP)
-            & (behind == _SPACE)
-            & (codes[at + 2] == _APOSTROPHE)
-            & (codes[at + 3] == _SPACE)
-            & _IS_CAPITAL[codes[at + 4]]
-            & (at + 4 < stop)
-        )
-        start[tried] = at[tried] + 4
-        self.is_end[tried] = [
-            "`" in shown[owner] and is_plain(word_before(joined, end))
-            for owner, end in zip(self.owner[tried].tolist(), word_end[tried].tolist(), strict=True)
-        ]
-        # `"Who?" he said`: behind two letters it is no enumerator's mark
-        before_that = codes[at - 2]
-        tried = np.flatnonzero(
-            is_before_word
-            & has_closing
-            & is_small
-            & _IS_ALNUM[before]
-            & ((mark == _FULL_STOP) | (_IS_SMALL & ~_IS_ROMAN)[before] & _IS_SMALL[before_that])
-        )
-        goes_on[tried] = [is_cased[owner] for owner in self.owner[tried].tolist()]
-        # `Who? Nobody.`; the mark may be another character outside ASCII
-        tried = np.flatnonzero(
-            is_before_word
-            & (mark != _FULL_STOP)
-            & ~has_closing
-            & _IS_ALNUM[codes[word_end - 1]]
-            & (is_apart | ~is_small)
-        )
-        self.is_end[tried] = [joined[place] in "!?" for place in at[tried].tolist()]
+        self._goes_on = np.zeros(at.size, dtype=bool)
+        self._decide_after_words()
+        self._decide_before_quotes_apart()
+        self._decide_inside_speech()
+        self._decide_questions()
 
-        is_last = start >= stop
-        # `3.5`, `cnn.com`, `U.S`
-        is_inside = (mark != _QUESTION) & (
-            (_IS_ALNUM & ~_IS_CAPITAL)[behind]
-            | (_IS_CAPITAL[behind] & (_IS_ALNUM & ~_IS_SMALL)[before])
-        )
-        is_open = ~(self.is_end | goes_on | is_last | is_inside)
-        near_end = np.flatnonzero(is_open & (stop - at <= _NEAR_END))
-        is_open[near_end] = [
-            _WORD_CHARACTER.search(joined, place + 1, end) is not None
-            for place, end in zip(at[near_end].tolist(), stop[near_end].tolist(), strict=True)
-        ]
-        tried = np.flatnonzero(is_open & (mark == _QUESTION))
-        is_open[tried] = [joined[place] in MARKS for place in at[tried].tolist()]
-        self.start = start - begin
+        is_open = self._are_open()
+        self.start = self._next - begin
         """Where the next sentence starts in the paragraph, if one does."""
         self.open_owner = self.owner[is_open]
         """The paragraph of each mark that may end a sentence."""
         self.open_places = (at - begin)[is_open]
         """Where that mark is in the paragraph."""
+
+    def _look_ahead(self, begin: np.ndarray) -> None:
+        """Find what closes the sentence, one or two spaces, and what opens the next one."""
+        codes = self._codes
+        self._has_closing = _IS_CLOSING[self._behind]
+        space = self._at + 1 + self._has_closing
+        has_space = codes[space] == _SPACE
+        self._next = start = space + has_space + (has_space & (codes[space + 1] == _SPACE))
+        is_backtick_apart = (codes[start] == _BACKTICK) & (codes[start + 1] == _SPACE)
+        self._first = start + _IS_OPENING[codes[start]] + is_backtick_apart
+        next_code = codes[self._first]
+        self._is_small, self._is_digit = _IS_SMALL[next_code], _IS_DIGIT[next_code]
+        self._is_apart = self._before == _SPACE
+        self._word_end = self._at - self._is_apart
+        self._is_before_word = (
+            has_space & (self._first < self._stop) & (self._word_end > begin) & _IS_ALNUM[next_code]
+        )
+
+    def _decide_after_words(self) -> None:
+        """Look at the word before a full stop, as in `it rained.`, `Mr. Smith`, `the U.S. army`."""
+        usual = np.fromiter(map(is_usual, self._shown), bool, len(self._shown))
+        tried = np.flatnonzero(
+            self._is_before_word
+            & (self._mark == _FULL_STOP)
+            & ~(self._has_closing & self._is_small)
+            & ~(self._is_apart & self._is_digit)
+            & usual[self.owner]
+        )
+        words = [word_before(self._joined, end) for end in self._word_end[tried].tolist()]
+        self.is_end[tried] = [*map(always_ends, words)]
+        for k in np.flatnonzero(~self.is_end[tried] & ~self._has_closing[tried]).tolist():
+            self._goes_on[tried[k]] = self._is_abbreviation(tried[k], words[k])
+
+    def _is_abbreviation(self, k: int, word: str) -> bool:
+        """Tell whether a full stop abbreviates the word before it, and no sentence follows."""
+        if is_title(word):
+            return True
+        if self._is_apart[k] or self._is_digit[k] or not abbreviates(word):
+            return False
+        if self._is_small[k]:
+            return self._is_cased[self.owner[k]]
+        return not is_starter(self._joined, self._first[k])
+
+    def _decide_before_quotes_apart(self) -> None:
+        """Look at `he left . ' Nobody`, where backticks open quotations."""
+        codes, at = self._codes, self._at
+        tried = np.flatnonzero(
+            self._is_apart
+            & (self._mark == _FULL_STOP)
+            & (self._behind == _SPACE)
+            & (codes[at + 2] == _APOSTROPHE)
+            & (codes[at + 3] == _SPACE)
+            & _IS_CAPITAL[codes[at + 4]]
+            & (at + 4 < self._stop)
+        )
+        self._next[tried] = at[tried] + 4
+        places = zip(self.owner[tried].tolist(), self._word_end[tried].tolist(), strict=True)
+        self.is_end[tried] = [
+            "`" in self._shown[owner] and is_plain(word_before(self._joined, end))
+            for owner, end in places
+        ]
+
+    def _decide_inside_speech(self) -> None:
+        """Look at `"Who?" he said`; behind two letters it is no enumerator's mark."""
+        before_that = self._codes[self._at - 2]
+        is_behind_word = (_IS_SMALL & ~_IS_ROMAN)[self._before] & _IS_SMALL[before_that]
+        tried = np.flatnonzero(
+            self._is_before_word
+            & self._has_closing
+            & self._is_small
+            & _IS_ALNUM[self._before]
+            & ((self._mark == _FULL_STOP) | is_behind_word)
+        )
+        self._goes_on[tried] = [self._is_cased[owner] for owner in self.owner[tried].tolist()]
+
+    def _decide_questions(self) -> None:
+        """Look at `Who? Nobody.`; the mark may be another character outside ASCII."""
+        tried = np.flatnonzero(
+            self._is_before_word
+            & (self._mark != _FULL_STOP)
+            & ~self._has_closing
+            & _IS_ALNUM[self._codes[self._word_end - 1]]
+            & (self._is_apart | ~self._is_small)
+        )
+        self.is_end[tried] = [self._joined[place] in "!?" for place in self._at[tried].tolist()]
+
+    def _are_open(self) -> np.ndarray:
+        """Tell which marks the rules must look at."""
+        at, stop, behind = self._at, self._stop, self._behind
+        is_last = self._next >= stop
+        # `3.5`, `cnn.com`, `U.S`
+        is_inside = (self._mark != _QUESTION) & (
+            (_IS_ALNUM & ~_IS_CAPITAL)[behind]
+            | (_IS_CAPITAL[behind] & (_IS_ALNUM & ~_IS_SMALL)[self._before])
+        )
+        is_open = ~(self.is_end | self._goes_on | is_last | is_inside)
+        near_end = np.flatnonzero(is_open & (stop - at <= _NEAR_END))
+        is_open[near_end] = [
+            _WORD_CHARACTER.search(self._joined, place + 1, end) is not None
+            for place, end in zip(at[near_end].tolist(), stop[near_end].tolist(), strict=True)
+        ]
+        tried = np.flatnonzero(is_open & (self._mark == _QUESTION))
+        is_open[tried] = [self._joined[place] in MARKS for place in at[tried].tolist()]
+        return is_open

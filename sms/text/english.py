@@ -127,7 +127,9 @@ class _Paragraph:
         if run != "." or (closing and text[first].islower()) or not self.is_usual:
             return False
         is_apart = at > 1 and text[at - 1] == " "
-        return is_ending(text, at - is_apart) and not (is_apart and text[first].isdigit())
+        if is_apart and text[first].isdigit():
+            return False
+        return always_ends(word_before(text, at - is_apart))
 
     @property
     def is_usual(self) -> bool:
@@ -477,14 +479,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 # Questions that are asked once
 
 
-def is_ending(text: str, at: int) -> bool:
-    """Tell whether a full stop at a place, or after a space there, ends a sentence for sure.
-
-    It does after an ordinary word, whatever is before and after; most ends are of this kind.
-    """
-    return always_ends(word_before(text, at))
-
-
 def word_before(text: str, at: int) -> str:
     """Return what is between a place and the space before it, or the end of that."""
     before = text[at - _SEEN if at > _SEEN else 0 : at]
@@ -493,7 +487,10 @@ def word_before(text: str, at: int) -> str:
 
 @functools.lru_cache(_MOST_ANSWERS)
 def always_ends(word: str) -> bool:
-    """Tell whether a full stop after a word ends a sentence, whatever is before and after it."""
+    """Tell whether a full stop after a word ends a sentence, whatever is before and after it.
+
+    It does after an ordinary word; most ends are of this kind.
+    """
     if (
         _PLAIN_WORD.fullmatch(word) is None
         or _ENUMERATOR.match(word)
