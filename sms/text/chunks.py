@@ -65,18 +65,25 @@ class Chunks:
         return int(self._table.sizes[0])
 
     def number(self, texts: pa.StringArray) -> Ragged:
-        """Return the numbers of every text's chunks, new ones for chunks never seen before."""
+        """Return the numbers of every text's chunks, new ones for chunks never seen before.
+
+        No text is null.
+        """
         from sms.text.chunk_kernels import number_chunks
 
-        data, offsets = _buffers(texts)
-        # between two chunks is at least one byte
-        numbers = np.empty((data.size + len(texts)) // 2 + 1, np.int64)
         bounds = np.zeros(len(texts) + 1, np.int64)
-        done = 0
-        while (done := number_chunks(data, offsets, done, self._table, numbers, bounds)) < len(
-            texts
-        ):
-            self._table = self._table.doubled()
+        _, offsets, data = texts.buffers()
+        if offsets is None or data is None:  # there is no character
+            return Ragged(np.empty(0, np.int64), bounds)
+        held = np.frombuffer(data, np.uint8)
+        starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + bounds.size]
+        # between two chunks is at least one byte
+        numbers = np.empty((held.size + len(texts)) // 2 + 1, np.int64)
+        n_done = 0
+        while n_done < len(texts):
+            n_done = number_chunks(held, starts, n_done, self._table, numbers, bounds)
+            if n_done < len(texts):
+                self._table = self._table.doubled()
         return Ragged(numbers[: bounds[-1]].copy(), bounds)
 
     def texts(self, first: int) -> list[str]:
@@ -84,15 +91,5 @@ class Chunks:
         table, n_chunks = self._table, len(self)
         bounds = table.starts[first : n_chunks + 1]
         held = table.bytes[bounds[0] : bounds[-1]].tobytes()
-        return [
-            held[start:stop].decode() for start, stop in pairwise((bounds - bounds[0]).tolist())
-        ]
-
-
-def _buffers(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of texts, of which none is null, and where each starts in them."""
-    _, offsets, data = texts.buffers()
-    if offsets is None or data is None:
-        return np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int32)
-    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data, np.uint8), places
+        places = (bounds - bounds[0]).tolist()
+        return [held[start:stop].decode() for start, stop in pairwise(places)]
