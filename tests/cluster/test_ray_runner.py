@@ -172,9 +172,9 @@ def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
     monkeypatch.setattr(runners, "call_apart", lost)
     if n_committed < len(plan):
         with pytest.raises(RuntimeError, match=r"the Ray cluster was lost \(no head answers\)"):
-            run_ray(plan, MakeScorer(), job)
+            run_ray(plan, MakeScorer(), job, options=RayOptions())
     else:
-        reports = run_ray(plan, MakeScorer(), job)
+        reports = run_ray(plan, MakeScorer(), job, options=RayOptions())
         assert [report.n_rows for report in reports] == [8] * 6
 
 

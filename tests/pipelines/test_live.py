@@ -1,7 +1,9 @@
 """One driver at a time for a folder: known by its process here, by what it writes elsewhere."""
 
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,6 +128,68 @@ def test_driver_of_another_machine_is_watched(out, is_alive):
     with pytest.raises(FolderInUse, match=r"\(process 1 on elsewhere\)"), LiveRun(out):
         pass
     timer.join()
+
+
+def enter_all(outs, barrier, answers):
+    """Enter each folder at the same instant as another process does; say which let us in."""
+    entered = []
+    try:
+        for out in outs:
+            barrier.wait()
+            wait_for_the_clock()
+            try:
+                with LiveRun(out):
+                    entered.append(out)
+                    barrier.wait()
+            except FolderInUse:
+                barrier.wait()
+    finally:
+        barrier.abort()
+        answers.put(entered)
+
+
+def wait_for_the_clock():
+    """Until the next whole hundredth of a second, since a barrier wakes one before the other."""
+    begins = time.time() // 0.01 * 0.01 + 0.02
+    while time.time() < begins:
+        pass
+
+
+def test_one_of_two_drivers_that_begin_at_once_goes_on(tmp_path, other_driver, out):
+    """In new folders, and in those of a driver that has died."""
+    outs = [str(tmp_path / f"{turn}") for turn in range(100)]
+    other_driver.kill()
+    other_driver.wait()
+    for folder in outs[50:]:
+        shutil.copytree(out, folder)
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(2, timeout=60), context.SimpleQueue()
+    drivers = [context.Process(target=enter_all, args=(outs, barrier, answers)) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    first, second = (answers.get() for _ in drivers)
+    for driver in drivers:
+        driver.join()
+    assert sorted([*first, *second]) == sorted(outs)
+
+
+def test_fresh_run_keeps_others_out_whatever_it_deletes(out, tmp_path):
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text('{"candidate": "a"}\n')
+    entered, refused = set(), set()
+
+    def look(progress):
+        try:
+            with LiveRun(out):
+                entered.add(progress.stage)
+        except FolderInUse:
+            refused.add(progress.stage)
+
+    settings = ScoreSettings(out=out, metrics=["length"], local=True, fresh=True, on_progress=look)
+    for _ in range(2):
+        score_corpus(corpus, settings)
+    assert entered == {"reading the inputs"}
+    assert "turning the inputs into Parquet" in refused  # what was there is deleted just before
 
 
 def test_two_drivers_in_one_folder_harm_nothing(out, tmp_path, monkeypatch):
