@@ -26,6 +26,7 @@ from sms.text.sentences import (
     cut,
     cut_at,
     has_breaks,
+    has_case,
     library_ends,
     without_layout,
 )
@@ -43,6 +44,10 @@ JOINS = "joins2"
 _INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
 # After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
 _INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
+# The same for all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, `т.е. будет`,
+# `«Нет!» — сказал он`, where a text has capitals at all. Not for the languages with rules of before.
+_IN_ANY_SCRIPT = r"(?<!\w)(?:\p{L}\p{M}*\.)*\p{L}\p{M}*\.\x00\p{L}|\d\.\x00\d"
+_SMALL = regex.compile(r"(?:[—–-]\s*)?\p{Ll}")  # noqa: RUF001
 _FIRST_WORD = regex.compile(r"\w+")
 _STRAIGHT = str.maketrans({"’": "'"})
 # How letters and marks are written that stand for an apostrophe, or for gershayim; Armenian marks
@@ -86,6 +91,10 @@ class Language:
     """What ROUGE counts: `words` or `characters`."""
     bleu_tokens: str = "13a"
     """The tokeniser of sacreBLEU."""
+    ends: str = ""
+    """Marks that end a sentence before white space and are no end for `sentencex`."""
+    abbreviations: str = ""
+    """Words whose full stop ends no sentence, where `sentencex` does not know them."""
     goes_on: str = ""
     may_go_on: str = ""
     starters: str = ""
@@ -112,8 +121,12 @@ class Language:
         """Return a word in small letters, with straight apostrophes: equal words are equal so."""
         if self.has_dotless_i:
             word = word.replace("İ", "i").replace("I", "\N{LATIN SMALL LETTER DOTLESS I}")
-        is_unicode = self.splitter in ("unicode", "dictionary")
-        return word.lower().translate(_FOLDED if is_unicode else _STRAIGHT)
+        return word.lower().translate(_FOLDED if self._is_unicode else _STRAIGHT)
+
+    @property
+    def _is_unicode(self) -> bool:
+        """Whether it has the rules for all scripts; the seven languages of before have their own."""
+        return self.splitter in ("unicode", "dictionary")
 
     def cut_signature(self, tokens: str, *, is_split: bool) -> str:
         """Say what cuts sentences, unless they are given, and words, with versions."""
@@ -149,12 +162,18 @@ class Language:
         """Cut as `sentencex` does, joined again where it cuts too often; English by own rules."""
         if self.code == "en":
             return cut_at(text, english_starts(text, whole))
-        pieces = cut_at(text, library_ends(self.code, text)[:-1])
-        if not self._seams:
+        starts = library_ends(self.code, text)[:-1]
+        if self.ends:
+            ended = regex.finditer(rf"[{self.ends}]+\s+(?!$)", text)
+            starts = sorted({*starts, *(mark.end() for mark in ended)})
+        pieces = cut_at(text, starts)
+        if not self._seams or len(pieces) == 1:
             return pieces
+        is_cased = self._is_unicode and has_case(whole)
         joined = pieces[:1]
         for piece in pieces[1:]:
-            if self._goes_on(joined[-1], piece):
+            is_small = is_cased and _SMALL.match(piece)
+            if is_small or self._goes_on(joined[-1], piece):
                 joined[-1] += piece
             else:
                 joined.append(piece)
@@ -164,7 +183,10 @@ class Language:
     def _seams(self) -> tuple[regex.Pattern[str], regex.Pattern[str]] | None:
         """What surely joins two pieces, and what does unless a sentence begins with the second."""
         inside, initial = (_INSIDE, _INITIAL) if self.has_spaces else ("", "")
-        surely = "|".join(filter(None, (self.goes_on, inside)))
+        in_any_script = _IN_ANY_SCRIPT if self._is_unicode else ""
+        words = "|".join(map(regex.escape, self.abbreviations.split()))
+        abbreviated = rf"(?<![\w.-])(?:{words})\.\s*\x00" if words else ""
+        surely = "|".join(filter(None, (self.goes_on, abbreviated, inside, in_any_script)))
         maybe = "|".join(filter(None, (self.may_go_on, initial)))
         return (regex.compile(surely), regex.compile(maybe or "(?!)")) if surely else None
 

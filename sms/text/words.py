@@ -59,7 +59,7 @@ _IN_HEBREW = r"(?<=\p{Hebrew})(?:[\"\u05F4](?=\p{Hebrew})|['’\u05F3])"
 _LETTERS = rf"(?:{_INSIDE}|(?<=[\p{{L}}\p{{M}}])[\u055B\u055C\u055E])"
 _JOINT = rf"(?:[{_APOSTROPHES}](?={_INSIDE})|{_BETWEEN_LETTERS}|{_IN_HEBREW})"
 _UNICODE_WORD = rf"""
-      (?:\p{{L}}\p{{M}}*\.){{2,}}                # भा.ज.पा., i.e.
+      (?:(?:\p{{L}}\p{{M}}*){{1,2}}\.){{2,}}      # भा.ज.पा., bl.a.
     | {_INSIDE}*?(?<!\d)\d++(?:[.,\u066B\u066C]\d+)+{_INSIDE}*
     | {_INSIDE}{_LETTERS}*(?:{_JOINT}{_LETTERS}*)*
     | [^\s]
