@@ -2,8 +2,8 @@
 
 The library computes what the package rouge-score does, bit by bit, some hundred times as fast;
 `docs/performance.md` has the trial. It is given texts: in English as they are written, elsewhere
-with each word, its stem or its characters in hexadecimal, because its own tokens have no other
-letters than a to z.
+with each word, its stem or its characters spelled in a to z, because its own tokens have no other
+letters.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
     """Return the distinct texts as the library reads them, empty where it can read too little.
 
     English ones are as they are written, or `by_sentence` with a sentence a line; those of other
-    languages always have lines, of tokens in hexadecimal.
+    languages always have lines, of tokens that `_spelled` writes.
     """
     is_english = batch.setting.rules.language == "en"
     has_lines = by_sentence or not is_english
@@ -257,7 +257,7 @@ def _lines_of_tokens(batch: Batch) -> list[str]:
 
     def write(words: list[str]) -> np.ndarray:
         written = [
-            " ".join(token.encode().hex() for token in tokens_of(language.lower(word)))
+            " ".join(map(_spelled, tokens_of(language.lower(word))))
             if HAS_CONTENT.search(word)
             else ""
             for word in words
@@ -274,8 +274,19 @@ def _is_porter(setting: Setting) -> bool:
     return setting.stemmer and setting.rules.language == "en"
 
 
+def _spelled(token: str) -> str:
+    """Write a token in a to z and digits, each in another way.
+
+    >>> _spelled("haus"), _spelled("häus"), _spelled("xyz")
+    ('haus', 'x006800e400750073', 'x00780079007a')
+    """
+    if token.isascii() and token.isalnum() and token[0] != "x":
+        return token
+    return f"x{token.encode('utf-16-be').hex()}"
+
+
 def _token_maker(setting: Setting, language: Language) -> Callable[[str], list[str]]:
-    """Return what makes of a word in small letters what ROUGE counts."""
+    """Return what makes tokens, which ROUGE counts, of a word in small letters."""
     if setting.rouge_tokens == "characters":
         return characters
     if not setting.stemmer:

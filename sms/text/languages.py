@@ -211,12 +211,13 @@ class Language:
         """Return the stop list as it was published, without entries of several words."""
         if self.stop_list == NO_STOP_WORDS:
             return frozenset()
-        package, _, code = self.stop_list.partition("/")
-        if package != _STOPWORDS_ISO:
-            return frozenset(data_text(f"stop_words_{self.code}.txt").split())
+        name, _, other = self.stop_list.partition("/")
+        code = other or self.code
+        if name != _STOPWORDS_ISO:
+            return frozenset(data_text(f"stop_words_{code}.txt").split())
         from stopwordsiso import stopwords
 
-        return frozenset(word for word in stopwords(code or self.code) if not word.split()[1:])
+        return frozenset(word for word in stopwords(code) if not word.split()[1:])
 
     def stop_words(self) -> frozenset[str]:
         """Return the stop list with what is added to it, in the form of `lower`."""

@@ -125,7 +125,7 @@ def test_signature_names_the_stop_list(language):
         assert f"-{metadata.version('stopwordsiso')}" in row.stop_signature
         assert len(words) > 20
     else:
-        assert row.stop_list.endswith(str(len(words)))
+        assert row.stop_list.partition("/")[0].endswith(str(len(words)))
 
 
 def test_stop_words_of_other_cases_and_apostrophes_do_not_count():
