@@ -6,8 +6,6 @@ import difflib
 from functools import cache
 from typing import Any
 
-from sms.data_files import data_tables
-
 UNDETERMINED = "und"
 """The code of a mixture, or of a language that nobody knows."""
 _SEVERAL = {
@@ -22,6 +20,8 @@ _SEVERAL = {
 @cache
 def rows() -> dict[str, dict[str, Any]]:
     """Return what `data/languages.toml` says of languages, by code."""
+    from sms.data_files import data_tables  # options are read without it
+
     return data_tables("languages")
 
 

@@ -117,7 +117,7 @@ class MetricOptions(Settings):
     need the extra of the same name."""
     stemmer: bool = False
     """Take the endings of words off before ROUGE counts them, as most published ROUGE does: by
-    Porter's stemmer in English, by Snowball's in 33 other languages."""
+    Porter's stemmer in English, by Snowball's in other languages that have one."""
     rouge_tokens: Annotated[Literal["words", "characters"] | None, "rare"] = None
     """What ROUGE counts in a language without spaces: characters (the default in Chinese) or words
     (the default elsewhere)."""

@@ -44,10 +44,10 @@ JOINS = "joins2"
 _INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
 # After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
 _INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
-# The same for all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, `т.е. будет`,
-# `«Нет!» — сказал он`, where a text has capitals at all. Not for the languages with rules of before.
+# For all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, as in `«Όχι!» — είπε`,
+# where a text has capitals at all.
 _IN_ANY_SCRIPT = r"(?<!\w)(?:\p{L}\p{M}*\.)*\p{L}\p{M}*\.\x00\p{L}|\d\.\x00\d"
-_SMALL = regex.compile(r"(?:[—–-]\s*)?\p{Ll}")  # noqa: RUF001
+_SMALL = regex.compile(r"(?:[—–-]\s*)?\p{Ll}")
 _FIRST_WORD = regex.compile(r"\w+")
 _STRAIGHT = str.maketrans({"’": "'"})
 # How letters and marks are written that stand for an apostrophe, or for gershayim; Armenian marks
@@ -125,7 +125,7 @@ class Language:
 
     @property
     def _is_unicode(self) -> bool:
-        """Whether it has the rules for all scripts; the seven languages of before have their own."""
+        """Whether it has the rules for all scripts; some languages have their own."""
         return self.splitter in ("unicode", "dictionary")
 
     def cut_signature(self, tokens: str, *, is_split: bool) -> str:
