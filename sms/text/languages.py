@@ -44,7 +44,7 @@ JOINS = "joins2"
 _INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
 # After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
 _INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
-# For all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, as in `«Όχι!» — είπε`,
+# For all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, `«Όχι!» — είπε`,
 # where a text has capitals at all.
 _IN_ANY_SCRIPT = r"(?<!\w)(?:\p{L}\p{M}*\.)*\p{L}\p{M}*\.\x00\p{L}|\d\.\x00\d"
 _SMALL = regex.compile(r"(?:[—–-]\s*)?\p{Ll}")
