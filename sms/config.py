@@ -12,7 +12,7 @@ from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
 from sms.options import ScoringOptions
 from sms.text import TextRules
-from sms.text.languages import LANGUAGES
+from sms.text.languages import LANGUAGES, language_of
 
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")
@@ -33,10 +33,7 @@ class ScoringConfig(ScoringOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.stemmer and self.language != "en":
-            raise ValueError(
-                f"`stemmer` is Porter's, for English, got language {self.language!r}; leave it out"
-            )
+        self._check_rouge()
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         specs = _specs_of(self.specs)
@@ -54,11 +51,26 @@ class ScoringConfig(ScoringOptions):
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
         for metric in asked:
             metric.check(specs)
-        _ = self.rules
-        if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
+            metric.check_rules(self.rules)
+        if self.source_tokens is not None and not language_of(self.language).has_spaces:
             raise ValueError(
                 f"`source_tokens` counts words between spaces, but language "
                 f"{self.language!r} has no spaces; cut the sources yourself first"
+            )
+
+    def _check_rouge(self) -> None:
+        """Refuse what ROUGE cannot do in the language."""
+        language = language_of(self.language)
+        if self.rouge_tokens is not None and language.has_spaces:
+            raise ValueError(
+                "`rouge_tokens` is for languages without spaces between words, got language "
+                f"{self.language!r}; leave it out"
+            )
+        if self.stemmer and not language.stemmer:
+            known = sorted(code for code, each in LANGUAGES.items() if each.stemmer)
+            raise ValueError(
+                f"`stemmer` must be left out for language {self.language!r}, for which there is "
+                f"none; there are stemmers for {', '.join(known)}"
             )
 
     def _read(self) -> list[Metric]:
@@ -118,7 +130,9 @@ class ScoringConfig(ScoringOptions):
         """Return the configuration as JSON-able values, every encoder in its canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
         left_out = {"asked", "model_paths"}  # they follow from the names
-        left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
+        left_out |= {
+            name for name in ("models", "stemmer", "rouge_tokens") if not getattr(self, name)
+        }
         said = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         said |= {"encoders": encoders, "metrics": list(self.metrics)}
         return {name: value for name, value in said.items() if name not in left_out}

@@ -141,6 +141,8 @@ class Setting:
     multi_reference: str
     source_tokens: int | None
     stemmer: bool
+    rouge_tokens: str
+    """`words` or `characters`, outside English."""
     threads: int
 
 
@@ -485,6 +487,9 @@ class Metric:
                     f"metric {self.written!r} needs word vectors, but `{kind.kind}` has none; "
                     f"encoders with word vectors are {kinds_with('words')}"
                 )
+
+    def check_rules(self, rules: TextRules) -> None:
+        """Refuse a language that it cannot read: `ValueError` with what to do."""
 
     def find_bounds(self) -> tuple[float, float] | None:
         """Return lowest and highest value, where its model's folder says them."""

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
+from sms.language_codes import language_code
 from sms.naming import user_path
 from sms.settings import AtLeast, Settings
 
@@ -111,11 +112,15 @@ class MetricOptions(Settings):
     (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
     """With several references, take the best score, the mean, or the score against the first."""
-    language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
-    """Language of the texts. zh and ja need the extra of the same name."""
+    language: Annotated[str, "CODE", language_code] = "en"
+    """Language of the texts, by its ISO 639 code, or und for a mixture. zh, ja, th, lo, km and my
+    need the extra of the same name."""
     stemmer: bool = False
-    """Take the endings of English words off before ROUGE counts them (Porter's stemmer), as most
-    published ROUGE does."""
+    """Take the endings of words off before ROUGE counts them, as most published ROUGE does: by
+    Porter's stemmer in English, by Snowball's in other languages that have one."""
+    rouge_tokens: Annotated[Literal["words", "characters"] | None, "rare"] = None
+    """What ROUGE counts in a language without spaces: characters (the default in Chinese) or words
+    (the default elsewhere)."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
     """`given`: every text is a list of sentences and is not cut further; several references or
     sources are lists of such lists."""

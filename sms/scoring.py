@@ -28,7 +28,7 @@ from sms.process import available_threads
 from sms.ragged import Ragged
 from sms.reasons import CUT, UNREADABLE, Reason, reasons_of, statuses
 from sms.text import Segmenter
-from sms.text.languages import LANGUAGES
+from sms.text.languages import language_of
 from sms.text.sentences import joined
 from sms.text.words import CANNOT_BE_SPLIT
 
@@ -99,6 +99,7 @@ class SummaryScorer:
             multi_reference=config.multi_reference,
             source_tokens=config.source_tokens,
             stemmer=config.stemmer,
+            rouge_tokens=config.rouge_tokens or language_of(config.language).rouge_tokens,
             threads=self.threads,
         )
 
@@ -157,9 +158,10 @@ class SummaryScorer:
         subject only. For these, the summary of a run says how many words are unknown.
         """
         config = self.config
-        if config.language == "en" or not learned:
+        text = language_of(config.language).sample()
+        if config.language == "en" or not learned or not text:
             return
-        sample = Segmenter(config.rules).segment(pa.array([LANGUAGES[config.language].sample()]))
+        sample = Segmenter(config.rules).segment(pa.array([text]))
         for alias in learned:
             share = float(self.encoders[alias].known_words(sample)[sample.is_kept].mean())
             if share < LEAST_KNOWN:
