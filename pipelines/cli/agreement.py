@@ -78,13 +78,14 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
     from pipelines.explain import explain as run
+    from sms.writing import isolated
 
     for system in run(corpora, settings):
         explanation = system.explanation
         shown = (
             f"no score: {explanation.status}" if explanation.score is None else explanation.score
         )
-        show(f"{system.system_id}\t{explanation.metric}\t{shown}")
+        show(f"{isolated(system.system_id)}\t{explanation.metric}\t{shown}")
     show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
 
 

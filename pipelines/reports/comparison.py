@@ -25,6 +25,7 @@ from pipelines.reports.tables import MAX_ROWS, PaperTable, Sheet, frame_of, to_m
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 from sms.signature import version
+from sms.writing import isolated
 
 RUNS, SYSTEMS = "runs", "systems"
 """What is compared: two runs of the same systems, or different systems."""
@@ -286,7 +287,7 @@ def _columns(
     ]
     means = [sum(value for _, value in some) / len(some) for some in shared]
     titles = [
-        f"{some[0][0] if len(some) == 1 else counted(len(some), 'document')}: "
+        f"{isolated(some[0][0]) if len(some) == 1 else counted(len(some), 'document')}: "
         f"{number(mean, n_decimals)}"
         for some, mean in zip(shared, means, strict=True)
     ]

@@ -23,6 +23,7 @@ from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, files_of, open_table
 from sms.naming import counted, natural
 from sms.signature import version
+from sms.writing import isolated
 
 MOST_ROWS = 500_000
 """Rows that are read; of more, files from all over the run."""
@@ -163,7 +164,7 @@ def _metric_view(
         "all_systems": strip(
             axis,
             [
-                Mark(mean, "mark", f"{system or '(none)'}: {number(mean, n_decimals)}")
+                Mark(mean, "mark", f"{isolated(system or '(none)')}: {number(mean, n_decimals)}")
                 for system, (mean, *_) in ranked
             ],
             lines=[Mark(axis.low, "line")],

@@ -18,6 +18,7 @@ from pipelines.reports.numbers import MINUS
 from pipelines.reports.terminal import table_blocks
 from sms.naming import counted
 from sms.signature import version
+from sms.writing import isolated
 
 SUFFIXES = (".csv", ".json", ".md")
 """What a sheet can be written as."""
@@ -100,8 +101,11 @@ def escape_latex(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Write any text so that Markdown shows it, inside a table too."""
-    plain = _BREAKS.sub(" ", text)
+    r"""Write any text so that Markdown shows it, inside a table too.
+
+    What is written from the right keeps its direction to itself.
+    """
+    plain = isolated(_BREAKS.sub(" ", text))
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", plain)
 
