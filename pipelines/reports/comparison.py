@@ -164,7 +164,7 @@ def _head(result: ScoreComparison) -> Iterator[str]:
         yield f"{each}, on the documents both have"
     for side in ("a", "b"):
         systems = {getattr(row, f"system_{side}") for row in result.rows}
-        named = f"{systems.pop()}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        named = f"{isolated(systems.pop())}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
         yield f"{side.upper()}: {named}{getattr(result, f'scores_{side}')}"
 
 
@@ -195,7 +195,8 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
     yield from _gaps(result)
     for row in result.rows:
         if row.reason is not None:
-            yield f"Undefined: {row.metric}, {row.system_a}, {row.system_b}: {row.reason}"
+            pair = f"{isolated(row.system_a)}, {isolated(row.system_b)}"
+            yield f"Undefined: {row.metric}, {pair}: {row.reason}"
     yield from result.notes
 
 
@@ -208,7 +209,7 @@ def _gaps(result: ScoreComparison) -> Iterator[str]:
             metrics.setdefault((row.system_a, row.system_b, *counts), []).append(row.metric)
     for (a, b, n_a, n_b, n_both), names in [*metrics.items()][:MOST_GAPS]:
         yield (
-            f"A ({a}) has a score for {n_a:,}, B ({b}) for {n_b:,}; means and difference are over "
+            f"A ({isolated(a)}) has a score for {n_a:,}, B ({isolated(b)}) for {n_b:,}; means and difference are over "
             f"the {counted(n_both, 'document')} that both have: {', '.join(names)}"
         )
     if len(metrics) > MOST_GAPS:
