@@ -239,7 +239,8 @@ class Chart:
                 if is_inside and box[3] <= self.height and not any(_meet(box, b) for b in taken):
                     taken.append(box)
                     # whatever font there is, the name is as wide as this takes it
-                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" textLength="{_px(width)}"'
+                    fixed = f'textLength="{_px(width)}" lengthAdjust="spacingAndGlyphs"'
+                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" {fixed}'
                     yield f'<text class="name" {place}>{_label(shown)}</text>'
                     break
 
@@ -318,7 +319,7 @@ def _legend(names: Sequence[str], width: float) -> tuple[list[str], float]:
     """Write the names of the series in lines, and return the height of these lines."""
     parts, x, y = [], 8.0, 18.0
     for number, name in enumerate(names):
-        needed = 18 + text_width(name, FONT_SIZE)
+        needed = 18 + OTHER_FONTS * text_width(name, FONT_SIZE)
         if x > 8 and x + needed > width:
             x, y = 8.0, y + 18
         parts.append(f'<path class="key {series(number)}" d="M{x:.1f} {y - 4:g}h12"/>')
