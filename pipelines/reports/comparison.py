@@ -164,7 +164,9 @@ def _head(result: ScoreComparison) -> Iterator[str]:
         yield f"{each}, on the documents both have"
     for side in ("a", "b"):
         systems = {getattr(row, f"system_{side}") for row in result.rows}
-        named = f"{isolated(systems.pop())}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        named = (
+            f"{isolated(systems.pop())}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        )
         yield f"{side.upper()}: {named}{getattr(result, f'scores_{side}')}"
 
 
@@ -209,8 +211,9 @@ def _gaps(result: ScoreComparison) -> Iterator[str]:
             metrics.setdefault((row.system_a, row.system_b, *counts), []).append(row.metric)
     for (a, b, n_a, n_b, n_both), names in [*metrics.items()][:MOST_GAPS]:
         yield (
-            f"A ({isolated(a)}) has a score for {n_a:,}, B ({isolated(b)}) for {n_b:,}; means and difference are over "
-            f"the {counted(n_both, 'document')} that both have: {', '.join(names)}"
+            f"A ({isolated(a)}) has a score for {n_a:,}, B ({isolated(b)}) for {n_b:,}; means and "
+            f"difference are over the {counted(n_both, 'document')} that both have: "
+            f"{', '.join(names)}"
         )
     if len(metrics) > MOST_GAPS:
         n_more = counted(len(metrics) - MOST_GAPS, "other pair")
