@@ -52,11 +52,16 @@ def mean_intervals(
     ends for fewer documents than `FEWEST_DOCUMENTS`.
     """
     (matrix,) = as_matrices(scores=scores)
-    counts = draw_counts(matrix.shape[1], n_resamples=n_resamples, rng=rng)
     have = ~np.isnan(matrix)
-    n_drawn = counts @ have.T.astype(np.float64)
-    sums = counts @ np.where(have, matrix, 0.0).T
-    draws = np.where(n_drawn > 0, sums / np.maximum(n_drawn, 1.0), np.nan)
+    step = max(1, CHUNK_NUMBERS // max(matrix.shape[1], 1))
+    blocks = []
+    for start in range(0, n_resamples, step):
+        n_of_block = min(step, n_resamples - start)
+        counts = draw_counts(matrix.shape[1], n_resamples=n_of_block, rng=rng)
+        n_drawn = counts @ have.T.astype(np.float64)
+        sums = counts @ np.where(have, matrix, 0.0).T
+        blocks.append(np.where(n_drawn > 0, sums / np.maximum(n_drawn, 1.0), np.nan))
+    draws = np.concatenate(blocks)
     return [
         percentile_interval(
             draws[:, system],

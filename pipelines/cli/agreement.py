@@ -50,14 +50,15 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
     show(summary_text(result, str(settings.out).rstrip("/"), **terminal()))
 
 
-@command(CompareSettings, "SCORES_A", "SCORES_B")
-def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
-    """Compare scores of two systems or runs without human ratings.
+@command(CompareSettings, "SCORES_A", "[SCORES_B]")
+def compare(scores_a: str, scores_b: str | None, settings: CompareSettings) -> None:
+    """Compare scores of systems or runs without human ratings.
 
-    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If both have the same
-    systems, each system's two runs are compared. Otherwise every system of A is compared with every
-    system of B. Only documents that both sides have count. A metric whose signatures differ is
-    refused.
+    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If there is one, every
+    pair of its systems is compared: the table has means, intervals, and letters that say which
+    systems differ. If both have the same systems, each system's two runs are compared. Otherwise
+    every system of A is compared with every system of B. Only documents that both sides have count.
+    A metric whose signatures differ is refused.
     """
     from pipelines.compare import compare as run
     from pipelines.reports.comparison import comparison_sheet
