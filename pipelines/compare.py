@@ -200,15 +200,12 @@ def _of_metric(
     of_a, of_b = (
         cell_matrix(side.scores.frame, metric, side.systems, documents) for side in (a, b)
     )
-    for system_a, system_b in pairs:
-        scores_a, scores_b = of_a[a.systems.index(system_a)], of_b[b.systems.index(system_b)]
-        has_row = ~(np.isnan(scores_a) & np.isnan(scores_b))
-        result = compare_systems(
-            scores_a[has_row],
-            scores_b[has_row],
-            n_resamples=settings.resamples,
-            rng=np.random.default_rng(settings.seed),
-        )
+    rows_a = of_a[[a.systems.index(system) for system, _ in pairs]]
+    rows_b = of_b[[b.systems.index(system) for _, system in pairs]]
+    rng = np.random.default_rng(settings.seed)
+    results = compare_systems(rows_a, rows_b, n_resamples=settings.resamples, rng=rng)
+    each = zip(pairs, rows_a, rows_b, results, strict=True)
+    for (system_a, system_b), scores_a, scores_b, result in each:
         shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
         x, y = scores_a[shared], scores_b[shared]
         names = [documents[i] for i in shared.tolist()]
