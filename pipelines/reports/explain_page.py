@@ -59,7 +59,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
     highest = highest_cost([move for system in ranked for move in system.explanation.moves])
     return render_page(
         "explain.html",
-        styles=["explain.css"],
+        styles=["picture.css", "explain.css"],
         scripts=["page.js", "explain.js"],
         document_id=document_id,
         metric=first.metric,
