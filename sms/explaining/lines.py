@@ -48,7 +48,7 @@ class _Letter:
 def lines_of(
     sentence: str, words: Sequence[tuple[int, int]], width: float, size: float
 ) -> list[list[Box]]:
-    """Return the lines of a sentence, each from left to right.
+    """Return the lines of a sentence, the boxes of each in the order in which they are read.
 
     `words` are start and stop of its words, in order; `size` is that of the font. A sentence whose
     first letter is written from the right stands at the right end of its lines.
@@ -120,12 +120,13 @@ def _boxes(line: Sequence[_Letter], right: float | None) -> list[Box]:
     grouped = groupby(line, key=lambda letter: (letter.word, letter.level, letter.is_space))
     runs = [(word, level, is_space, [*run]) for (word, level, is_space), run in grouped]
     widths = [run[0].width if is_space else _width_of(run) for _, _, is_space, run in runs]
+    lefts = [0.0] * len(runs)
     left = 0.0 if right is None else right - sum(widths)
-    boxes = []
     for k in visual_order([level for _, level, _, _ in runs]):
-        word, level, is_space, run = runs[k]
-        if not is_space:
-            text = "".join(letter.text for letter in run)
-            boxes.append(Box(text, word, left, widths[k], is_from_right=level % 2 == 1))
+        lefts[k] = left
         left += widths[k]
-    return boxes
+    return [
+        Box("".join(letter.text for letter in run), word, lefts[k], widths[k], level % 2 == 1)
+        for k, (word, level, is_space, run) in enumerate(runs)
+        if not is_space
+    ]

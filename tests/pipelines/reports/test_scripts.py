@@ -151,5 +151,7 @@ def test_words_of_a_picture_run_their_way(systems):
     assert direction_of["محطة"]
     assert direction_of["("]
     assert not direction_of["Solar"]
+    words = [text for _, _, text in drawn]  # are copied in the order in which they are read
+    assert "".join(words).startswith(TEXTS[1].replace(" ", ""))
     place_of = {text: float(x) for x, _, text in drawn}
     assert place_of["Solar"] < place_of["One"] < place_of["محطة"]
