@@ -204,7 +204,7 @@ def test_rouge_counts_words_of_every_script(language):
 
 
 @pytest.mark.parametrize(
-    ("language", "packages"), [("zh", "rjieba"), ("ja", "SudachiPy"), ("th", "icu4py")]
+    ("language", "packages"), [("zh", "rjieba"), ("ja", "SudachiPy")]
 )
 def test_missing_library_names_the_extra(monkeypatch, language, packages):
     monkeypatch.setattr(util, "find_spec", lambda name: None)
