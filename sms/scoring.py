@@ -24,6 +24,7 @@ from sms.encoders.base import Encoder, WordEncoder, encode_texts
 from sms.encoders.registry import load_encoder
 from sms.metric import Batch, BatchTexts, Metric, Model, Setting
 from sms.naming import is_unicode
+from sms.noticing import MULTILINGUAL
 from sms.process import available_threads
 from sms.ragged import Ragged
 from sms.reasons import CUT, UNREADABLE, Reason, reasons_of, statuses
@@ -41,12 +42,6 @@ LEAST_READ = 0.6
 """Share of the words of a language's sample that an encoder must read, or it is refused for that
 language. Chosen between what multilingual models read of their languages (Xhosa 62 %, all others
 more) and an English one of others (French 54 %, all others less); `docs/languages.md` has more."""
-MULTILINGUAL = (
-    "muse",
-    "hf:bert-base-multilingual-cased",
-    "st:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
-)
-"""Encoders that read many languages, as examples."""
 
 
 class SummaryScorer:

