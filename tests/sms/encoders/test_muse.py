@@ -1,5 +1,7 @@
 """The multilingual Universal Sentence Encoder, with its real weights."""
 
+# ruff: noqa: RUF001  (letters of other scripts)
+
 from __future__ import annotations
 
 import numpy as np
