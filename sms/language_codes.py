@@ -8,6 +8,8 @@ from typing import Any
 
 UNDETERMINED = "und"
 """The code of a mixture, or of a language that nobody knows."""
+_ALIKE = 0.85
+"""How alike a name must be: `germn` is German, `deutsch` is not Dutch."""
 _SEVERAL = {
     "Hans": ("Hani",),
     "Hant": ("Hani",),
@@ -77,11 +79,18 @@ def scripts_of(code: str) -> frozenset[str]:
 
 
 def _nearest(given: str) -> str:
-    """Ask whether a language was meant that has a similar code or name."""
-    codes = {code: code for code in rows()}
-    codes |= {row["name"].lower(): code for code, row in rows().items()}
-    near = difflib.get_close_matches(given.lower(), codes, n=1)
-    if not near:
-        return ""
-    code = codes[near[0]]
-    return f"; did you mean `{code}` ({rows()[code]['name']})?"
+    """Ask whether a language was meant that is the country's, or that is called like that."""
+    names = {row["name"].lower(): code for code, row in rows().items()}
+    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=_ALIKE)
+    code = names[near[0]] if near else _of_country(given)
+    return f"; did you mean `{code}` ({rows()[code]['name']})?" if code in rows() else ""
+
+
+def _of_country(given: str) -> str | None:
+    """Return the language of a country's code, `ja` for `jp`; English is that of unknown ones."""
+    if len(given) != 2 or not (given.isascii() and given.isalpha()):
+        return None
+    import langcodes
+
+    language = langcodes.Language.make(territory=given.upper()).maximize().language
+    return language if language != "en" else None

@@ -44,10 +44,19 @@ JOINS = "joins2"
 _INSIDE = r"(?<!\w)(?:\p{L}\.)*\p{L}\.\x00[-\p{L}ªº]|-\p{Lu}\.\s*\x00\p{Ll}"
 # After a single capital: `D. Juan`, `J.-P. Dupont`, `Karl-H. Schmidt`.
 _INITIAL = r"(?<!\w)\p{Lu}\.\s*\x00\p{Lu}"
-# For all scripts: `மு.க.`, `৩.৫`; and a small letter goes on with a sentence, as in `«Όχι!» — είπε`,
-# where a text has capitals at all.
-_IN_ANY_SCRIPT = r"(?<!\w)(?:\p{L}\p{M}*\.)*\p{L}\p{M}*\.\x00\p{L}|\d\.\x00\d"
+# For all scripts: inside `மு.க.` and `৩.৫`, after `እ.ኤ.አ.`, between `M.Ö.` and a number; and a
+# small letter goes on with a sentence, `«Όχι!» — είπε`, where a text has capitals at all.
+_IN_ANY_SCRIPT = "|".join(
+    (
+        r"(?<!\w)(?:\p{L}\p{M}*\.)*\p{L}\p{M}*\.\x00\p{L}",
+        r"\d\.\x00\d",
+        r"(?<!\w)(?:(?:\p{Lo}\p{M}*){1,2}\.){2,}\s*\x00",
+        r"(?<!\w)(?:\p{L}\p{M}*\.){2,}\s*\x00\d",
+    )
+)
 _SMALL = regex.compile(r"(?:[—–-]\s*)?\p{Ll}")
+# Inside of a Hebrew acronym, where `sentencex` would take it for the start of a quotation.
+_GERSHAYIM = regex.compile(r'(?<=\p{Hebrew})"(?=\p{Hebrew})')
 _FIRST_WORD = regex.compile(r"\w+")
 _STRAIGHT = str.maketrans({"’": "'"})
 # How letters and marks are written that stand for an apostrophe, or for gershayim; Armenian marks
@@ -95,6 +104,8 @@ class Language:
     """Marks that end a sentence before white space and are no end for `sentencex`."""
     abbreviations: str = ""
     """Words whose full stop ends no sentence, where `sentencex` does not know them."""
+    before_numbers: str = ""
+    """The same of words that stand before a number."""
     goes_on: str = ""
     may_go_on: str = ""
     starters: str = ""
@@ -162,7 +173,8 @@ class Language:
         """Cut as `sentencex` does, joined again where it cuts too often; English by own rules."""
         if self.code == "en":
             return cut_at(text, english_starts(text, whole))
-        starts = library_ends(self.code, text)[:-1]
+        shown = _GERSHAYIM.sub("\u05f4", text) if self._is_unicode else text
+        starts = library_ends(self.code, shown)[:-1]
         if self.ends:
             ended = regex.finditer(rf"[{self.ends}]+\s+(?!$)", text)
             starts = sorted({*starts, *(mark.end() for mark in ended)})
@@ -184,9 +196,10 @@ class Language:
         """What surely joins two pieces, and what does unless a sentence begins with the second."""
         inside, initial = (_INSIDE, _INITIAL) if self.has_spaces else ("", "")
         in_any_script = _IN_ANY_SCRIPT if self._is_unicode else ""
-        words = "|".join(map(regex.escape, self.abbreviations.split()))
-        abbreviated = rf"(?<![\w.-])(?:{words})\.\s*\x00" if words else ""
-        surely = "|".join(filter(None, (self.goes_on, abbreviated, inside, in_any_script)))
+        abbreviated = _after_words(self.abbreviations)
+        numbered = _after_words(self.before_numbers, r"\d")
+        rules = (self.goes_on, abbreviated, numbered, inside, in_any_script)
+        surely = "|".join(filter(None, rules))
         maybe = "|".join(filter(None, (self.may_go_on, initial)))
         return (regex.compile(surely), regex.compile(maybe or "(?!)")) if surely else None
 
@@ -231,6 +244,13 @@ class Language:
         """Return texts of words of which an encoder for the language must know one; none of few."""
         lines = (line.split("\t") for line in data_text("samples.tsv").splitlines())
         return tuple(text for code, text in lines if code == self.code)
+
+
+def _after_words(words: str, following: str = "") -> str:
+    """Return what matches after the full stop of any word, also with a capital."""
+    forms = {form for word in words.split() for form in (word, word[0].upper() + word[1:])}
+    either = "|".join(map(regex.escape, sorted(forms)))
+    return rf"(?<![\w.-])(?:{either})\.\s*\x00{following}" if forms else ""
 
 
 def _made(code: str) -> Language:

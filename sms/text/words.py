@@ -57,9 +57,10 @@ _APOSTROPHES = "'’‘\u05f3\uff07"  # noqa: RUF001
 _BETWEEN_LETTERS = r"(?<=[\p{L}\p{M}])[:·\u0387\u055F\u2027](?=\p{L})"
 _IN_HEBREW = r"(?<=\p{Hebrew})(?:[\"\u05F4](?=\p{Hebrew})|['’\u05F3])"
 _LETTERS = rf"(?:{_INSIDE}|(?<=[\p{{L}}\p{{M}}])[\u055B\u055C\u055E])"
+_ALPHABETIC = rf"[\p{{L}}--[\p{{Hangul}}{_IDEOGRAPHS}]]"
 _JOINT = rf"(?:[{_APOSTROPHES}](?={_INSIDE})|{_BETWEEN_LETTERS}|{_IN_HEBREW})"
 _UNICODE_WORD = rf"""
-      (?:(?:\p{{L}}\p{{M}}*){{1,2}}\.){{2,}}      # भा.ज.पा., bl.a.
+      (?:(?:{_ALPHABETIC}\p{{M}}*){{1,2}}\.){{2,}}      # भा.ज.पा., bl.a.
     | {_INSIDE}*?(?<!\d)\d++(?:[.,\u066B\u066C]\d+)+{_INSIDE}*
     | {_INSIDE}{_LETTERS}*(?:{_JOINT}{_LETTERS}*)*
     | [^\s]

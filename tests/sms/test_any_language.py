@@ -250,20 +250,37 @@ def test_characters_of_the_scripts_without_spaces():
 
 
 def test_equal_texts_score_highest_and_those_without_a_common_word_lowest(language):
-    equal, apart = MARKED[language][:2]
-    table = score_texts(
-        [written(equal[0]), written(apart[0])],
-        [written(equal[1]), written(apart[1])],
-        metrics=("rouge1_f", "rougeLsum_f", "chrf", "length"),
-        language=language,
-    )
-    same, none = table.to_pylist()
-    assert (same["rouge1_f"], same["rougeLsum_f"], same["chrf"]) == (1.0, 1.0, 100.0)
-    assert (none["rouge1_f"], none["rougeLsum_f"]) == (0.0, 0.0)
-    assert none["chrf"] < 30
-    for row, pair in zip((same, none), (equal, apart), strict=True):
-        assert row["status"] is None
-        assert row["length"] == sum(map(len, words_of(pair[0])))
+    pairs = MARKED[language][:2]
+    candidates, others = ([written(pair[side]) for pair in pairs] for side in (0, 1))
+    metrics = ("rouge1_f", "rougeLsum_f", "chrf", "coverage", "novelty", "lead3", "compression")
+    same, apart = score_texts(
+        candidates, others, others, metrics=(*metrics, "length", "repetition"), language=language
+    ).to_pylist()
+    n_words = [[sum(map(len, words_of(text))) for text in pair] for pair in pairs]
+    assert apart.pop("chrf") < 30
+    assert same == {
+        "rouge1_f": 1.0,
+        "rougeLsum_f": 1.0,
+        "chrf": 100.0,
+        "coverage": 1.0,
+        "novelty": 0.0,
+        "lead3": 1.0,
+        "compression": 1.0,
+        "length": n_words[0][0],
+        "repetition": 0.0,
+        "status": None,
+    }
+    assert apart == {
+        "rouge1_f": 0.0,
+        "rougeLsum_f": 0.0,
+        "coverage": 0.0,
+        "novelty": 1.0,
+        "lead3": 0.0,
+        "compression": n_words[1][1] / n_words[1][0],
+        "length": n_words[1][0],
+        "repetition": 0.0,
+        "status": None,
+    }
 
 
 def test_chrf_and_bleu_are_those_of_the_library(language):
