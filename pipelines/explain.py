@@ -22,7 +22,7 @@ from cluster.manifest import EXPLAIN_FOLDER, read_manifest
 from cluster.output import output_of
 from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
-from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
+from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
@@ -39,6 +39,7 @@ from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
+from sms.noticing import other_language
 from sms.options import MetricOptions
 from sms.scoring import SummaryScorer
 from sms.text.sentences import sentence_end
@@ -90,7 +91,10 @@ class Explainer:
             rows = read.frame.drop_nulls(IDS).select(*IDS, self.column).iter_rows()
             recorded = {(document, system): score for document, system, score in rows}
         by_document: dict[str, list[ExplainedSystem]] = {}
-        for document, found in self._rows_of(wanted).items():
+        found_rows = self._rows_of(wanted)
+        if not self.recorded:  # the run has said it
+            self._tell_of_language(found_rows.values())
+        for document, found in found_rows.items():
             table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
             systems = by_document[document] = []
@@ -107,6 +111,11 @@ class Explainer:
                     )
                 )
         return by_document
+
+    def _tell_of_language(self, tables: Iterable[pa.Table]) -> None:
+        texts = [text for table in tables for text in table[CANDIDATE].to_pylist()]
+        if remark := other_language(texts, self.scorer.config.language):
+            logger.warning("%s", remark)
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
         """Read the rows of some documents, in the order of the corpus."""

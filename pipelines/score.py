@@ -9,6 +9,7 @@ computes these alone, and puts them beside the scores it has. How a shard is sco
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import time
@@ -17,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from cluster import (
     InputFile,
@@ -50,9 +53,9 @@ from cluster.manifest import (
 )
 from cluster.output import Output
 from cluster.progress import COMPILING, SCORING, Progress
-from cluster.reading import COPIES_FOLDER
+from cluster.reading import COPIES_FOLDER, read_batches
 from cluster.runners import describe_on_ray
-from cluster.schema import ONE_SYSTEM, Wanted
+from cluster.schema import CANDIDATE, ONE_SYSTEM, Wanted
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
 from pipelines.fetched import fetched_config
 from pipelines.runs.forks import with_threads
@@ -64,10 +67,13 @@ from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import OneOrMore, several
+from sms.noticing import TEXTS_LOOKED_AT, other_language, unknown_words
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
 from sms.urls import check_no_secrets
+
+logger = logging.getLogger(__name__)
 
 ROWS_PER_SHARD = 20_000
 """Where no metric needs a neural model: about a second of work on a core."""
@@ -79,6 +85,8 @@ so with smaller ones a few dozen GPUs would keep it busy."""
 BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
 """Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
 bound them."""
+SHARDS_LOOKED_AT = 4
+"""Of so many shards the first texts are looked at for the language that they are in."""
 WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
 """`run.json` is written so often while a run goes on, but in no more than this share of the time.
 It has a line for every shard."""
@@ -366,9 +374,18 @@ class _Run:
                 written = time.monotonic()
                 cost_s = written - began
 
+        is_encoder_told_of = False
+
+        def tell_of_encoders() -> None:
+            nonlocal is_encoder_told_of
+            for remark in unknown_words(history.counters) if not is_encoder_told_of else ():
+                logger.warning("%s", remark)
+                is_encoder_told_of = True
+
         def on_report(report: ShardReport) -> None:
             nonlocal so_far
             history.add(report)
+            tell_of_encoders()
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             self.tell(so_far)
@@ -382,6 +399,8 @@ class _Run:
         write()
         live.begin(manifest.fingerprint, so_far)
         self.machines.warn_of_idle_gpus()
+        if remark := other_language(self._sample_of_texts(manifest.shards), self.config.language):
+            logger.warning("%s", remark)
         self.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
@@ -397,6 +416,19 @@ class _Run:
             with suppress(OSError):  # what has ended the run is the error to tell of
                 write()
             raise
+
+    def _sample_of_texts(self, shards: Sequence[Shard]) -> list[str | None]:
+        """Read the first candidates of some shards, which lie apart."""
+        chosen = shards[:: max(1, len(shards) // SHARDS_LOOKED_AT)][:SHARDS_LOOKED_AT]
+        wanted = replace(self.wanted, needed=(CANDIDATE,), keep=())
+        texts: list[str | None] = []
+        for shard in chosen:
+            first = replace(shard, pieces=shard.pieces[:1])
+            # what is wrong with a file is said where it is scored
+            with suppress(OSError, ValueError, pa.ArrowException):
+                rows = next(read_batches(first, wanted, TEXTS_LOOKED_AT // len(chosen)))
+                texts += rows[CANDIDATE].to_pylist()
+        return texts
 
 
 def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:

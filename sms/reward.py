@@ -6,6 +6,7 @@ here, and neither is a reward that runs in another process (`pipelines.remote_re
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections import Counter
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sms.metric import Metric
 
 # numpy, pyarrow and the scorer are imported inside functions: importing this module is quick.
+
+logger = logging.getLogger(__name__)
 
 Message = Mapping[str, Any]
 """Has a `role` and a `content`: a text, or parts of the type `text`, which are joined."""
@@ -119,6 +122,7 @@ class Reward:
             raise ValueError(f"`batch_rows` must be at least 1, got {batch_rows}")
         self._batch_rows = batch_rows
         self._load: Callable[[], Scorer] | None = None  # makes the scorer; None where one was given
+        self._language_to_check: str | None = None  # until the first texts have come
         self.higher_is = "better"
         if isinstance(metric, str | Mapping):
             self.weights = weights_of(metric)
@@ -137,6 +141,7 @@ class Reward:
             from sms.scoring import SummaryScorer
 
             self._load = partial(SummaryScorer, config, threads, device=device)
+            self._language_to_check = config.language
             scorer: Scorer = self._load()
         else:
             scorer = _checked_scorer(metric)
@@ -246,6 +251,7 @@ class Reward:
                     f"`{name}` must be given for {self.column}; in a data set for TRL it is a "
                     "column of that name"
                 )
+        self._check_language(candidates)
         starts = range(0, len(rows), self._batch_rows)
         tables = [
             self.scorer.compare(self.scorer.prepare(rows.slice(start, self._batch_rows)))
@@ -255,6 +261,16 @@ class Reward:
             name: np.concatenate([np.empty(0), *(table[name].to_numpy() for table in tables)])
             for name in self.weights
         }
+
+    def _check_language(self, texts: Sequence[str | None]) -> None:
+        """Say, once, that the first texts are not in the language that they should be in."""
+        if self._language_to_check is None or not any(texts):
+            return
+        from sms.noticing import other_language
+
+        if remark := other_language(texts, self._language_to_check):
+            logger.warning("%s", remark)
+        self._language_to_check = None
 
     def combined(self, parts: Mapping[str, np.ndarray]) -> list[float]:
         """Add the parts up by their weights; `undefined` where one is."""

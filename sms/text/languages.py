@@ -240,12 +240,10 @@ class Language:
             words |= {self.proclitic + word for word in words if len(word) > 1}
         return frozenset(words)
 
-    def sample(self) -> str | None:
-        """Return a text of words that an encoder for the language must know, where there is one."""
-        try:
-            return data_text(f"sample_{self.code}.txt")
-        except FileNotFoundError:
-            return None
+    def samples(self) -> tuple[str, ...]:
+        """Return texts of words of which an encoder for the language must know one; none of few."""
+        lines = (line.split("\t") for line in data_text("samples.tsv").splitlines())
+        return tuple(text for code, text in lines if code == self.code)
 
 
 def _after_words(words: str, following: str = "") -> str:

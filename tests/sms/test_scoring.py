@@ -288,19 +288,42 @@ def test_texts_that_differ_in_unknown_words_have_a_status(glove):
     assert (mean["sms"][0].as_py(), mean["status"][0].as_py()) == (None, doubt)
 
 
-@pytest.mark.parametrize(("language", "share"), [("zh", 15), ("ja", 41), ("ar", None)])
-def test_language_that_the_tokeniser_does_not_know_rejected(language, share):
-    config = ScoringConfig(metrics=("sms",), language=language)
-    if share is None:  # it knows this one
-        assert SummaryScorer(config).counters()["minilm.words"] == 0  # the sample does not count
-        return
+# Languages of encoders
+
+
+def test_minilm_is_refused_in_languages_that_it_reads_in_fragments():
+    for language, share in {"de": 15, "fr": 54, "es": 35, "ar": 0, "ru": 0, "hi": 0}.items():
+        config = ScoringConfig(metrics=("sms",), language=language)
+        message = rf"encoder `minilm` must know .*, but of the words of a sample it reads {share}%"
+        with pytest.raises(ValueError, match=message):
+            SummaryScorer(config)
+        SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
+
+
+@pytest.mark.parametrize("language", ["en", "und", "gsw"])  # English, and two without a sample
+def test_minilm_is_not_refused_where_nothing_is_known_against_it(language):
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",), language=language))
+    assert scorer.counters()["minilm.words"] == 0  # a sample does not count
+
+
+def test_refusal_of_an_encoder_says_what_to_use_instead():
     message = (
-        f"encoder `minilm` must know the words of language '{language}', but knows {share}% of "
-        "those of a sample; use one made for it, such as hf:bert-base-multilingual-cased"
+        "encoder `e` must know German, but of the words of a sample it reads 15%, and the others "
+        "in fragments or not at all; use one made for it, such as muse, "
+        "hf:bert-base-multilingual-cased, "
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        SummaryScorer(config)
-    SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
+        score_texts(["Ja."], ["Ja."], metrics=("sms",), encoders={"e": "minilm"}, language="de")
+
+
+def test_words_in_fragments_are_counted():
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",)))
+    german = ["Bundesverfassungsgericht Rechtsschutzversicherung"]
+    for text in (["A committee met."], german):
+        scorer.score(pa.table({"candidate": text, "references": [text]}))
+    counters = scorer.counters()
+    found = [counters[f"minilm.{name}"] for name in ("words", "unknown", "fragments")]
+    assert found == [4, 0, 2]
 
 
 # Given sentences
