@@ -212,7 +212,7 @@ def run(request):
 @pytest.fixture
 def hostile(tmp_path, monkeypatch):
     """A working directory with packages called as ours, which leave a mark if they are run."""
-    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "logging"):
+    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "ray", "logging"):
         (tmp_path / package).mkdir()
         code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\nraise SystemExit(7)\n"
         (tmp_path / package / "__init__.py").write_text(code)

@@ -19,6 +19,7 @@ from cluster.live import FolderInUse, LiveRun, read_progress
 from pipelines.score import score_corpus
 from pipelines.settings.score import ScoreSettings
 from pipelines.tables.scores import find_scores
+from tests.cluster import drivers
 
 OTHER_DRIVER = """
 import sys, time
@@ -130,45 +131,22 @@ def test_driver_of_another_machine_is_watched(out, is_alive):
     timer.join()
 
 
-def enter_all(outs, barrier, answers):
-    """Enter each folder at the same instant as another process does; say which let us in."""
-    entered = []
-    try:
-        for out in outs:
-            barrier.wait()
-            wait_for_the_clock()
-            try:
-                with LiveRun(out):
-                    entered.append(out)
-                    barrier.wait()
-            except FolderInUse:
-                barrier.wait()
-    finally:
-        barrier.abort()
-        answers.put(entered)
-
-
-def wait_for_the_clock():
-    """Until the next whole hundredth of a second, since a barrier wakes one before the other."""
-    begins = time.time() // 0.01 * 0.01 + 0.02
-    while time.time() < begins:
-        pass
-
-
 def test_one_of_two_drivers_that_begin_at_once_goes_on(tmp_path, other_driver, out):
     """In new folders, and in those of a driver that has died."""
-    outs = [str(tmp_path / f"{turn}") for turn in range(100)]
+    outs = [str(tmp_path / f"{turn}") for turn in range(60)]
     other_driver.kill()
     other_driver.wait()
-    for folder in outs[50:]:
+    for folder in outs[30:]:
         shutil.copytree(out, folder)
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(2, timeout=60), context.SimpleQueue()
-    drivers = [context.Process(target=enter_all, args=(outs, barrier, answers)) for _ in range(2)]
-    for driver in drivers:
+    both = [
+        context.Process(target=drivers.enter_all, args=(outs, barrier, answers)) for _ in range(2)
+    ]
+    for driver in both:
         driver.start()
-    first, second = (answers.get() for _ in drivers)
-    for driver in drivers:
+    first, second = (answers.get() for _ in both)
+    for driver in both:
         driver.join()
     assert sorted([*first, *second]) == sorted(outs)
 
