@@ -159,10 +159,10 @@ def compare(
 ) -> ScoreComparison:
     """Say which system has the higher scores, without ratings.
 
-    Both are folders of `assay score` or files of scores. Of one alone, all pairs of systems are
-    compared. Where both hold the same systems, two runs of each are compared, else every system of
-    the one with every system of the other, on the documents both have. A metric whose signature
-    differs is refused.
+    Both are folders of `assay score` or files of scores. Without `scores_b`, every pair of systems
+    of `scores_a` is compared; `means` then has letters that say which differ. Where both hold the
+    same systems, two runs of each are compared, else every system of the one with every system of
+    the other, on the documents both have. A metric whose signature differs is refused.
     """
     from pipelines.compare import compare as run
 

@@ -326,3 +326,6 @@ def test_page_of_a_text_without_spaces_is_no_wider_than_the_screen(page, tmp_pat
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(path.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    sentence = page.locator("td[dir=auto]").first
+    assert sentence.inner_text() == f"{text}."
+    assert sentence.bounding_box()["width"] > 250  # no pile of single characters
