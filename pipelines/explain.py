@@ -24,7 +24,7 @@ from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
 from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
-from pipelines.fetched import fetched_config
+from pipelines.fetched import open_scorer
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.reports.scores_page import extremes, read_rows
@@ -169,7 +169,7 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     names, of_ratings = columns_apart(columns)
     rated = _mean_ratings(settings.ratings, settings.raters, of_ratings)
     files = list_inputs(corpora)
-    scorer = SummaryScorer(fetched_config(config))
+    scorer = open_scorer(config)
     tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
     if config.model_paths:  # the precision of learned scorers is their own
         tolerance = max(SCORE_TOLERANCE.values())

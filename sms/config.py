@@ -16,6 +16,8 @@ from sms.text.languages import LANGUAGES
 
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")
+BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
+"""Rows of a batch, and where vectors of words in context bound them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,17 @@ class ScoringConfig(ScoringOptions):
         """Aliases that some metric reads, in the order of `encoders`."""
         named = {alias for metric in self.asked for alias in metric.encoders}
         return tuple(alias for alias in self.specs if alias in named)
+
+    @property
+    def is_neural(self) -> bool:
+        """Whether a metric needs a neural model."""
+        kinds = (parse_spec(self.specs[alias]).kind for alias in self.used_encoders)
+        return bool(self.model_paths) or any(not kind.is_static for kind in kinds)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows that are scored at a time; larger batches cost less a row."""
+        return BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS
 
     @property
     def computed(self) -> tuple[Metric, ...]:
