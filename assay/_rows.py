@@ -135,6 +135,8 @@ class Memory:
         table = {}
         for ours, theirs in named.items():
             cells = self._cells(theirs, ours)
+            if cells.null_count == len(cells):  # of numbers, as NumPy and pandas write no texts
+                cells = pa.nulls(len(cells))
             is_several = ours == "reference" and pa.types.is_list(cells.type)
             table["references" if is_several else ours] = cells
         return pa.table(table)
@@ -243,7 +245,10 @@ def _of_lists(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> Memory:
     for name, cells in data.items():
         if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
             raise TypeError(f"column `{name}` of `data` must be a list, got {shown(cells)}")
-    columns = {str(name): list(cells) for name, cells in data.items()}
+    columns = {
+        str(name): cells if _library_of(cells) == "numpy" else list(cells)
+        for name, cells in data.items()
+    }
     lengths = {name: len(cells) for name, cells in columns.items()}
     if len({*lengths.values()}) > 1:
         told = ", ".join(f"{name} ({n})" for name, n in lengths.items())

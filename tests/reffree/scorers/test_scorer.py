@@ -67,7 +67,7 @@ def test_loaded_scorer_scores_as_the_saved_one_and_is_a_reward(config, tmp_path)
     both = reward(CANDIDATES[:1], sources=[[SOURCES[0], "", SOURCES[1]]])
     first, second = loaded.score(SOURCES[:2], [CANDIDATES[0]] * 2).scores
     assert both == pytest.approx([(first + second) / 2], abs=ATOL)
-    assert reward(["word1"], sources=[None]) == [0.0]
+    assert reward(["word1", "word1"], sources=["", None]) == [0.0, None]
 
 
 def test_scores_do_not_depend_on_the_batch(config):
