@@ -190,7 +190,9 @@ class Clock:
 
 def _prepared(rows: pa.Table, scorer: Scorer, clock: Clock) -> tuple[pa.Table, Any]:
     """Return rows without their texts, which are no longer needed, and what the scorer made."""
-    readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
+    readable = rows.drop_columns(UNREADABLE)
+    if rows[UNREADABLE].null_count < rows.num_rows:
+        readable = readable.filter(pc.is_null(rows[UNREADABLE]))
     keys = rows.drop_columns([name for name in TEXTS if name in rows.column_names])
     prepared = None
     with clock.stage("prepare"):
@@ -201,19 +203,21 @@ def _prepared(rows: pa.Table, scorer: Scorer, clock: Clock) -> tuple[pa.Table, A
 
 def _finished(batch: tuple[pa.Table, Any], scorer: Scorer, clock: Clock) -> pa.Table:
     keys, prepared = batch
-    is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
-    n_readable = int(is_readable.sum())
+    n_readable = keys[UNREADABLE].null_count
     with clock.stage("compare"):
         compared = scorer.compare(prepared) if n_readable else _empty_scores(scorer)
     scores = _checked(compared, n_readable, scorer)
-    if n_readable < len(is_readable):
+    status = scores[STATUS]
+    if n_readable < keys.num_rows:
         # Row i of the batch is the i-th readable one, or nothing.
+        is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
         scores = scores.take(places)
-    why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
+        why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
+        status = pc.coalesce(why, scores[STATUS])
     columns = {name: keys[name] for name in IDS if name in keys.column_names}
     columns |= {name: scores[name] for name in scorer.score_fields}
-    columns[STATUS] = pc.coalesce(why, scores[STATUS])
+    columns[STATUS] = status
     columns |= {name: keys[name] for name in keys.column_names if name not in IDS}
     return pa.table(columns)
 
@@ -231,8 +235,9 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
     columns = {}
     for name in scorer.score_fields:
         scores = compared[name].cast(pa.float64())
-        is_nan = pc.fill_null(pc.is_nan(scores), False)
+        is_nan = pc.is_nan(scores)
         if pc.any(is_nan).as_py():
+            is_nan = pc.fill_null(is_nan, False)
             scores = pc.if_else(is_nan, pa.scalar(None, pa.float64()), scores)
             why = pc.if_else(is_nan, f"`{name}` is not a number", pa.scalar(None, pa.string()))
             status = pc.coalesce(status, why)
