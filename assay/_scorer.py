@@ -32,8 +32,8 @@ class Scorer:
     is used; so they are in a forked process. Metrics and encoders that only your program has added
     do not travel; those of an installed package do.
 
-    **Threads.** Several may call the same scorer: one computes, the others wait. What it computes
-    with several threads by itself; for a GPU and a processor at once, hold a scorer for each.
+    **Threads.** Several may call the same scorer: one is served, the others wait. It uses all cores
+    by itself, unless `threads` says otherwise, so many rows at a time are better than many threads.
 
     **Memory.** It is freed, on a GPU, too, when the scorer is deleted, or by `close`, or at the end
     of a `with` statement. A scorer that was closed loads again when it is called.
@@ -65,13 +65,15 @@ class Scorer:
         )
         self._device = settings.device
         cache = settings.embedding_cache
+        if cache is not None:
+            cache = os.path.abspath(local_folder("embedding_cache", cache))
         self._held: HeldScorer[SummaryScorer] = HeldScorer(
             partial(
                 open_scorer,
                 self._config,
                 settings.threads,
                 device=self._device,
-                cache_folder=None if cache is None else str(local_folder("embedding_cache", cache)),
+                cache_folder=cache,
             )
         )
         with self._held.in_use():
@@ -85,7 +87,7 @@ class Scorer:
         data : list of dict, dict of lists, or a table of pandas, polars, Arrow or datasets
             A batch of `datasets.Dataset.map` or of Ray Data is one, too.
         """
-        return self.put_to(self._rows(data))
+        return self._put_to(self._rows(data))
 
     def score(
         self,
@@ -106,7 +108,7 @@ class Scorer:
 
         given = {"candidate": candidates, "references": references, "sources": sources}
         memory = of_texts({name: x for name, x in given.items() if x is not None}, {})
-        scored: list[dict[str, Any]] = memory.with_scores(self.scores_of(memory), {})
+        scored: list[dict[str, Any]] = memory.with_scores(self._scores_of(memory), {})
         return scored
 
     def columns(self, data: Rows) -> dict[str, np.ndarray]:
@@ -117,7 +119,7 @@ class Scorer:
         scores has "" as `status`.
         """
         memory = self._rows(data)
-        scores = self.scores_of(memory)
+        scores = self._scores_of(memory)
         names = memory.names_beside(scores.column_names)
         return {names[name]: _typed(scores[name].combine_chunks()) for name in names}
 
@@ -148,11 +150,11 @@ class Scorer:
             )
         return memory
 
-    def put_to(self, memory: Memory) -> Any:
+    def _put_to(self, memory: Memory) -> Any:
         """Put their scores to rows."""
-        return memory.with_scores(self.scores_of(memory), self.signatures)
+        return memory.with_scores(self._scores_of(memory), self.signatures)
 
-    def scores_of(self, memory: Memory) -> pa.Table:
+    def _scores_of(self, memory: Memory) -> pa.Table:
         """Return the scores of rows and their status, as a worker of a run computes them."""
         import pyarrow as pa
 
@@ -220,7 +222,7 @@ def warm_scorer(settings: ScorerSettings) -> Scorer:
     _warm.clear()  # there may be no memory for two
     scorer = Scorer(**vars(settings))
     if not any(map(is_url, paths)):  # nobody knows what is in a store by now
-        _warm.append((made_of, scorer))
+        _warm[:] = [(made_of, scorer)]
     return scorer
 
 

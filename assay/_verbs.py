@@ -96,7 +96,7 @@ def score(data: Rows, settings: _Call) -> Any:
         return rows.run(arguments)
     from assay._scorer import warm_scorer
 
-    return warm_scorer(_scorer_settings(settings)).put_to(rows)
+    return warm_scorer(_scorer_settings(settings))._put_to(rows)
 
 
 def _scorer_settings(settings: _Call) -> ScorerSettings:
