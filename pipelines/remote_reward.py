@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sms.reward import Against, Completion, Reward, candidate_texts
+from sms.reward import Against, Completion, Reward, candidate_texts, compared_with
 
 
 class RemoteReward:
@@ -22,6 +22,7 @@ class RemoteReward:
         self._actor, self.__name__ = actor, reward.__name__
         self.bounds, self.higher_is = reward.bounds, reward.higher_is
         self.undefined, self.answer_after = reward.undefined, reward.answer_after
+        self._needed = reward.needed
 
     def __call__(self, *given: Any, **named: Any) -> list[float | None]:  # noqa: ANN401
         """Return the reward of each candidate; see `Reward.__call__`."""
@@ -42,11 +43,8 @@ class RemoteReward:
         """Begin to compute rewards; what is wrong with the input is raised by `ray.get`."""
         # Texts only: a trainer's other arguments may be large, or cannot be sent.
         texts = candidate_texts(candidates, completions, self.answer_after)
-        return self._actor.of_texts.remote(
-            texts,
-            references=columns.get("reference") if references is None else references,
-            sources=columns.get("source") if sources is None else sources,
-        )
+        sides = compared_with(self._needed, references, sources, columns)
+        return self._actor.of_texts.remote(texts, **sides)
 
     def counters(self) -> Mapping[str, int]:
         """Return what the actor did so far; see `Reward.counters`."""

@@ -172,7 +172,8 @@ class Reward:
         self.__name__ = self.column  # what TRL calls it in its logs
         self._counts: Counter[str] = Counter(rewards=0, undefined=0)
         with self._held.in_use() as scorer:  # what cannot be loaded is told here
-            self._needed = tuple(scorer.input_columns)
+            self.needed = tuple(scorer.input_columns)
+            """What it reads: `candidate`, and perhaps `references` and `sources`."""
 
     @property
     def signature(self) -> str:
@@ -216,12 +217,9 @@ class Reward:
         ValueError
             If what the metric compares with is missing, or lengths differ.
         """
-        return self.of_texts(
-            candidate_texts(candidates, completions, self.answer_after),
-            references=columns.get("reference") if references is None else references,
-            sources=columns.get("source") if sources is None else sources,
-            log_metric=log_metric,
-        )
+        texts = candidate_texts(candidates, completions, self.answer_after)
+        sides = compared_with(self.needed, references, sources, columns)
+        return self.of_texts(texts, **sides, log_metric=log_metric)
 
     def score(
         self,
@@ -263,8 +261,11 @@ class Reward:
 
         verl needs numbers: a row that is not for this reward gets `undefined`.
         """
-        sources = [info.get("source", info.get("sources")) for info in extra_infos]
-        rewards = self.score(solution_strs, references=ground_truths, sources=sources)
+        sources = None
+        if "sources" in self.needed:
+            sources = [info.get("source", info.get("sources")) for info in extra_infos]
+        references = ground_truths if "references" in self.needed else None
+        rewards = self.score(solution_strs, references=references, sources=sources)
         return [self.undefined if reward is None else reward for reward in rewards]
 
     def parts(
@@ -289,7 +290,7 @@ class Reward:
         """Return the reward of each text of `candidate_texts`."""
         is_meant = [True] * len(texts)
         for name, side in (("references", references), ("sources", sources)):
-            if name in self._needed and side is not None and len(side) == len(texts):
+            if name in self.needed and side is not None and len(side) == len(texts):
                 is_meant = [m and cell is not None for m, cell in zip(is_meant, side, strict=True)]
         read = [text if meant else None for text, meant in zip(texts, is_meant, strict=True)]
         parts = self._parts(read, references, sources)
@@ -325,8 +326,8 @@ class Reward:
 
         from sms.scoring import to_rows
 
-        rows = to_rows(texts, references, sources, needed=self._needed)
-        for name in self._needed:
+        rows = to_rows(texts, references, sources, needed=self.needed)
+        for name in self.needed:
             if name not in rows.column_names:
                 raise ValueError(
                     f"`{name}` must be given for {self.column}; in a data set for TRL it is a "
@@ -346,6 +347,17 @@ class Reward:
         """Return how many rewards there were, how many undefined, and what the encoders did."""
         with self._held.in_use() as scorer:
             return {**self._counts, **scorer.counters()}
+
+
+def compared_with(
+    needed: Sequence[str], references: Against, sources: Against, columns: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return references and sources; what is needed may be a column in the singular."""
+    given = {"references": references, "sources": sources}
+    return {
+        name: columns.get(name.removesuffix("s")) if side is None and name in needed else side
+        for name, side in given.items()
+    }
 
 
 def candidate_texts(

@@ -81,6 +81,8 @@ def test_rows_that_are_not_for_a_reward_get_none():
     assert (reward.counters()["rewards"], reward.counters()["undefined"]) == (1, 0)
     assert told == {"reward/rouge1_f": 1.0, "reward/repetition": 0.0}
     assert Reward("rouge1_p:source")(["A cat."], source=[None]) == [None]
+    of_another_kind = [{"id": 1}]
+    assert Reward("rouge1_f")(["A."], reference=["A."], source=of_another_kind) == [1.0]
 
 
 THINKING = [
@@ -127,7 +129,9 @@ def test_called_as_verl_does():
     )
     assert found == [2.0, 0.0, 0.0]
     assert all(type(value) is float for value in found)
-    assert Reward("rouge1_r").compute_score("news", "A cat.", "A cat.") == 1.0
+    alone = Reward("rouge1_r")
+    assert alone.compute_score("news", "A cat.", "A cat.", {"source": {"id": 1}}) == 1.0
+    assert Reward("length", undefined=0).compute_score("math", "A cat.", {"answer": 4}) == 2.0
 
 
 def test_threads_share_a_reward(reward):
