@@ -231,10 +231,10 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
             f"the scorer must return {n_rows} rows of {', '.join(promised)}; got "
             f"{compared.num_rows} rows of {', '.join(compared.column_names)}"
         )
-    status = compared[STATUS].cast(pa.string())
+    status = _of_type(compared[STATUS], pa.string())
     columns = {}
     for name in scorer.score_fields:
-        scores = compared[name].cast(pa.float64())
+        scores = _of_type(compared[name], pa.float64())
         is_nan = pc.is_nan(scores)
         if pc.any(is_nan).as_py():
             is_nan = pc.fill_null(is_nan, False)
@@ -243,6 +243,10 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
             status = pc.coalesce(status, why)
         columns[name] = scores
     return pa.table({**columns, STATUS: status})
+
+
+def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _empty_scores(scorer: Scorer) -> pa.Table:
