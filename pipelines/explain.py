@@ -24,7 +24,7 @@ from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
-from pipelines.fetched import fetched_config
+from pipelines.fetched import open_scorer
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.pages import explain_file
 from pipelines.reports.scores_page import RowOfMetric, extremes, read_rows
@@ -39,7 +39,7 @@ from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
-from sms.noticing import other_language
+from sms.noticing import Notices
 from sms.options import MetricOptions
 from sms.scoring import SummaryScorer
 from sms.text.sentences import sentence_end
@@ -114,8 +114,7 @@ class Explainer:
 
     def _tell_of_language(self, tables: Iterable[pa.Table]) -> None:
         texts = [text for table in tables for text in table[CANDIDATE].to_pylist()]
-        if remark := other_language(texts, self.scorer.config.language):
-            logger.warning("%s", remark)
+        Notices(self.scorer.config.language).look_at(texts)
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
         """Read the rows of some documents, in the order of the corpus."""
@@ -178,7 +177,7 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     names, of_ratings = columns_apart(columns)
     rated = _mean_ratings(settings.ratings, settings.raters, of_ratings)
     files = list_inputs(corpora)
-    scorer = SummaryScorer(fetched_config(config))
+    scorer = open_scorer(config)
     tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
     if config.model_paths:  # the precision of learned scorers is their own
         tolerance = max(SCORE_TOLERANCE.values())

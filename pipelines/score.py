@@ -9,7 +9,6 @@ computes these alone, and puts them beside the scores it has. How a shard is sco
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import time
@@ -57,7 +56,7 @@ from cluster.reading import COPIES_FOLDER, read_batches
 from cluster.runners import describe_on_ray
 from cluster.schema import CANDIDATE, ONE_SYSTEM, Wanted
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
-from pipelines.fetched import fetched_config
+from pipelines.fetched import fetched_config, open_scorer
 from pipelines.runs.forks import with_threads
 from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
@@ -65,15 +64,12 @@ from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
-from sms.encoders.registry import parse_spec
 from sms.naming import OneOrMore, several
-from sms.noticing import TEXTS_LOOKED_AT, other_language, unknown_words
+from sms.noticing import TEXTS_LOOKED_AT, Notices
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
 from sms.urls import check_no_secrets
-
-logger = logging.getLogger(__name__)
 
 ROWS_PER_SHARD = 20_000
 """Where no metric needs a neural model: about a second of work on a core."""
@@ -82,9 +78,6 @@ ROWS_PER_SHARD_NEURAL = 1_000
 ROWS_PER_SHARD_GPU = 100_000
 """Where it runs on GPUs: a second or more of work. A driver hands out a thousand shards a second,
 so with smaller ones a few dozen GPUs would keep it busy."""
-BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
-"""Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
-bound them."""
 SHARDS_LOOKED_AT = 4
 """Of so many shards the first texts are looked at for the language that they are in."""
 WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
@@ -158,8 +151,8 @@ class _Run:
             check_no_secrets(text)
         self.corpora, self.settings = corpora, settings
         self.config = ScoringConfig(**shared_fields(ScoringConfig, settings))
-        self.machines = Machines.of(settings, is_neural=self.is_neural)
-        if self.config.precision == "auto" and self.is_neural:
+        self.machines = Machines.of(settings, is_neural=self.config.is_neural)
+        if self.config.precision == "auto" and self.config.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         self.fields = self.config.columns
         self.out = absolute(out).rstrip("/")
@@ -174,12 +167,6 @@ class _Run:
         self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
         self.scorer: SummaryScorer | None = None
         self.workers: Driver | None = None
-
-    @property
-    def is_neural(self) -> bool:
-        """Whether a metric needs a neural model."""
-        specs = (parse_spec(self.config.specs[alias]) for alias in self.config.used_encoders)
-        return bool(self.config.model_paths) or any(not spec.kind.is_static for spec in specs)
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
@@ -278,7 +265,7 @@ class _Run:
     def _configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
         rows = ROWS_PER_SHARD
-        if self.is_neural:
+        if self.config.is_neural:
             rows = ROWS_PER_SHARD_GPU if self.machines.uses_gpu else ROWS_PER_SHARD_NEURAL
         if earlier is not None:
             rows = earlier.configuration["rows_per_shard"]
@@ -294,7 +281,7 @@ class _Run:
     def _scorer_maker(self) -> Callable[..., SummaryScorer]:
         """Return what makes the scorer, where it scores."""
         return partial(
-            _make_scorer,
+            open_scorer,
             self.config,
             device=self.machines.worker_device,
             cache_folder=self.cache_folder,
@@ -339,8 +326,8 @@ class _Run:
             wanted=self.wanted,
             base=base,
             fields=self.fields,
-            batch_rows=BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS,
-            has_gpu=self.is_neural and self.machines.uses_gpu,
+            batch_rows=self.config.batch_rows,
+            has_gpu=self.config.is_neural and self.machines.uses_gpu,
             metadata={
                 "assay.version": manifest.versions["assay"],
                 "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
@@ -357,7 +344,7 @@ class _Run:
     def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        note = self.machines.found(is_neural=self.is_neural)
+        note = self.machines.found(is_neural=self.config.is_neural)
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self._scorer_maker()
         if self.machines.is_local and self.scorer is not None:
@@ -374,18 +361,12 @@ class _Run:
                 written = time.monotonic()
                 cost_s = written - began
 
-        is_encoder_told_of = False
-
-        def tell_of_encoders() -> None:
-            nonlocal is_encoder_told_of
-            for remark in unknown_words(history.counters) if not is_encoder_told_of else ():
-                logger.warning("%s", remark)
-                is_encoder_told_of = True
+        notices = Notices(self.config.language)
 
         def on_report(report: ShardReport) -> None:
             nonlocal so_far
             history.add(report)
-            tell_of_encoders()
+            notices.look_at_counts(history.counters)
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             self.tell(so_far)
@@ -399,8 +380,7 @@ class _Run:
         write()
         live.begin(manifest.fingerprint, so_far)
         self.machines.warn_of_idle_gpus()
-        if remark := other_language(self._sample_of_texts(manifest.shards), self.config.language):
-            logger.warning("%s", remark)
+        notices.look_at(self._sample_of_texts(manifest.shards))
         self.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
@@ -473,10 +453,3 @@ def _already_made(
 ) -> SummaryScorer:
     """Hand out the scorer there is, once; make another one after that."""
     return made.pop() if made else make_scorer(threads)
-
-
-def _make_scorer(
-    config: ScoringConfig, threads: int | None, *, device: str, cache_folder: str | None
-) -> SummaryScorer:
-    local = fetched_config(config)
-    return SummaryScorer(local, threads, device=device, cache_folder=cache_folder)

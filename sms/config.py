@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from sms.encoders.registry import EncoderSpec, parse_spec
@@ -16,6 +17,8 @@ from sms.text.languages import LANGUAGES, language_of
 
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")
+BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
+"""Rows of a batch, and where vectors of words in context bound them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +94,24 @@ class ScoringConfig(ScoringOptions):
         words = "clark2019" if self.preset == "clark2019" else "default"
         return TextRules(language=self.language, words=words, sentences=self.sentences)
 
-    @property
+    @cached_property
     def used_encoders(self) -> tuple[str, ...]:
         """Aliases that some metric reads, in the order of `encoders`."""
         named = {alias for metric in self.asked for alias in metric.encoders}
         return tuple(alias for alias in self.specs if alias in named)
 
+    @cached_property
+    def is_neural(self) -> bool:
+        """Whether a metric needs a neural model."""
+        kinds = (parse_spec(self.specs[alias]).kind for alias in self.used_encoders)
+        return bool(self.model_paths) or any(not kind.is_static for kind in kinds)
+
     @property
+    def batch_rows(self) -> int:
+        """Rows that are scored at a time; larger batches cost less a row."""
+        return BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS
+
+    @cached_property
     def computed(self) -> tuple[Metric, ...]:
         """The metrics, and the share of known words of every encoder of words."""
         return self.asked + tuple(
@@ -106,7 +120,7 @@ class ScoringConfig(ScoringOptions):
             if "words" in parse_spec(self.specs[alias]).kind.vectors
         )
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns: those asked for, in order, then those that come along."""
         asked = (column for metric in self.computed for column in metric.columns)
@@ -114,7 +128,7 @@ class ScoringConfig(ScoringOptions):
         along = dict.fromkeys(name for metric in self.asked for name in metric.companion_columns)
         return (*asked, *along)
 
-    @property
+    @cached_property
     def input_columns(self) -> tuple[str, ...]:
         """Canonical columns that must be there: candidate and what the metrics compare with."""
         read = {"candidate", *(side for metric in self.asked for side in metric.sides)}

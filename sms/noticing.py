@@ -6,6 +6,7 @@ have. What an encoder did not know of the texts is counted while it reads them.
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from functools import cache
 import regex
 
 from sms.text.languages import LANGUAGES, Language, language_of
+
+logger = logging.getLogger(__name__)
 
 TEXTS_LOOKED_AT = 1_000
 """More texts of a run are not looked at."""
@@ -46,6 +49,29 @@ def other_language(texts: Sequence[str | None], code: str) -> str | None:
     heads = [text[:_CHARACTERS] for text in texts[:TEXTS_LOOKED_AT] if text]
     language = language_of(code)
     return _in_another_script(heads, language) or _with_other_words(heads, language)
+
+
+class Notices:
+    """Warns, once each, of texts in another language and of encoders that do not know the words."""
+
+    def __init__(self, code: str | None) -> None:
+        """Take the code of the language; None where texts are in any."""
+        self._code = code
+        self._is_encoder_named = False
+
+    def look_at(self, texts: Sequence[str | None]) -> None:
+        """Look at the beginnings of some texts."""
+        if self._code is not None and (remark := other_language(texts, self._code)):
+            self._code = None
+            logger.warning("%s", remark)
+
+    def look_at_counts(self, counters: Mapping[str, int]) -> None:
+        """Look at what encoders have counted so far."""
+        if self._is_encoder_named:
+            return
+        for remark in unknown_words(counters):
+            self._is_encoder_named = True
+            logger.warning("%s", remark)
 
 
 def unknown_words(counters: Mapping[str, int]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -125,8 +125,8 @@ class SummaryScorer:
         """Hash of the weights of every encoder, and of every metric with a model of its own."""
         return {name: loaded.content_hash for name, loaded in self._loaded.items()}
 
-    @property
-    def signatures(self) -> dict[str, str]:
+    @cached_property
+    def signatures(self) -> Mapping[str, str]:
         """A text for each column that identifies its numbers."""
         by_column: dict[str, str] = {}
         for metric in self.metrics:

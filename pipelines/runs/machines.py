@@ -27,7 +27,6 @@ from cluster.ray_options import Needs, cluster_address
 from cluster.runners import gpus_of_cluster
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
-from sms.encoders import EncoderRuntime
 from sms.naming import counted
 from sms.process import available_threads
 
@@ -199,9 +198,9 @@ class Machines:
         """Whether neural encoders run on a GPU."""
         if not self.is_local:
             return self.worker_device == "cuda"
-        from sms.encoders.devices import Machine  # brings torch
+        from sms.encoders.devices import uses_gpu  # brings torch
 
-        return Machine.choose(EncoderRuntime(device=self.settings.device)).device.type == "cuda"
+        return uses_gpu(self.settings.device)
 
     @property
     def driver_threads(self) -> int:

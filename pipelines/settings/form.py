@@ -220,10 +220,11 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
             if unknown := [name for name in given if name not in signature.parameters]:
+                called = function.__qualname__.removesuffix(".__init__")
                 hint = nearest(unknown[0], signature.parameters)
                 if unknown[0].endswith("_id") and "columns" in signature.parameters:
                     hint = f"name that column with `columns={{'{unknown[0]}': NAME}}`"
-                raise TypeError(f"{function.__name__}() has no argument `{unknown[0]}`; {hint}")
+                raise TypeError(f"{called}() has no argument `{unknown[0]}`; {hint}")
             bound = signature.bind(*args, **given).arguments
             of_data = [_data(parameter, bound.pop(parameter.name, None)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
@@ -244,8 +245,9 @@ def _may_be_left_out(parameter: inspect.Parameter) -> bool:
 
 
 def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
-    """Return what a function reads: rows as they are, paths and names as text."""
-    if parameter.annotation == "Rows" or (given is None and _may_be_left_out(parameter)):
+    """Return what a function reads: rows, and `self`, as they are, paths and names as text."""
+    is_left_out = given is None and _may_be_left_out(parameter)
+    if parameter.annotation == "Rows" or parameter.name == "self" or is_left_out:
         return given
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -88,10 +86,9 @@ def test_only_the_first_texts_are_looked_at():
 
 
 @pytest.mark.data
-def test_no_false_alarm_on_english_data():
-    folder = Path(os.environ["ASSAY_DATA"])
+def test_no_false_alarm_on_english_data(data_dir):
     n_looked_at = 0
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(data_dir.glob("*.parquet")):
         table = pq.read_table(path)
         for name in {"candidate", "reference", "source"} & {*table.column_names}:
             texts = [cell for cell in table[name].to_pylist() if isinstance(cell, str)]

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms import SentenceMover
 from sms.encoders.base import SentenceEncoder
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import split_sentences
@@ -19,7 +18,6 @@ from tests.sms.scoring_cases import (
     EMBEDDED,
     GOOD,
     METRICS,
-    MOVERS,
     REFERENCE,
     glove_file,
     random_rows,
@@ -384,33 +382,6 @@ def test_list_as_a_candidate_rejected_where_sentences_are_looked_for():
         score_texts(["a", ["a"]], ["a", "b"], metrics=("rougeL",))
 
 
-# Movers as objects: they raise where a table has a status
-
-
-@pytest.mark.parametrize("against", ["reference", "source"])
-@pytest.mark.parametrize("how", ["best", "mean", "first"])
-def test_movers_score_as_a_batch_does(glove, against, how):
-    options = {"encoders": glove, "multi_reference": how}
-    metrics = [f"{name}:{against}" for name in MOVERS]
-    table = score_texts(CANDIDATES, **{f"{against}s": REFERENCES}, metrics=metrics, **options)
-    for name, metric in zip(MOVERS, metrics, strict=True):
-        scorer = SentenceMover(name, encoder=glove["glove"], against=against, multi_reference=how)
-        found = scorer.score(CANDIDATES, REFERENCES)
-        np.testing.assert_array_equal(found, values(table, metric))
-
-
-def test_language_reaches_the_signature_of_a_mover(glove):
-    assert "|lang:de|" in SentenceMover("wms", encoder=glove["glove"], language="de").signature
-
-
-def test_mover_raises_at_a_text_without_words_and_a_wrong_kind(glove):
-    scorer = SentenceMover("wms", encoder=glove["glove"])
-    with pytest.raises(ValueError, match=r"got candidate:no_words in row 1; leave the row out"):
-        scorer.score(["A cat.", "..."], ["A dog.", "A dog."])
-    with pytest.raises(ValueError, match=r"`kind` must be sms, wms or s\+wms, got 'wsm'"):
-        SentenceMover("wsm")
-
-
 # Pickles
 
 
@@ -432,11 +403,3 @@ def test_pickled_scorer_keeps_its_cache_folder(glove, tmp_path):
     again = pickle.loads(pickle.dumps(scorer))
     again.score(to_rows([GOOD], [REFERENCE]))
     assert again.counters()["minilm.from_disk"] == 4
-
-
-def test_pickled_mover_gives_the_same():
-    mover = SentenceMover("s+wms", against="source", multi_reference="mean")
-    again = pickle.loads(pickle.dumps(mover))
-    assert again.signature == mover.signature
-    texts = ([GOOD], [REFERENCE])
-    np.testing.assert_array_equal(again.score(*texts), mover.score(*texts))
