@@ -61,7 +61,8 @@ class Memory:
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
-        return len(next(iter(self.columns.values()), ()))
+        is_listed = isinstance(self.data, list)
+        return len(self.data if is_listed else next(iter(self.columns.values()), ()))
 
     def texts(self, needed: Sequence[str]) -> pa.Table:
         """Return the columns that a scorer needs, by our names; which is missing, it will say."""
@@ -367,13 +368,13 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
         arrays = {name: x.to_numpy(zero_copy_only=False) for name, x in scores.items()}
         return {**data, **arrays}
     cells = {name: column.to_pylist() for name, column in scores.items()}
+    if isinstance(data, Mapping):  # also a batch of `datasets.Dataset.map`
+        return {**data, **cells}
     if kind == "datasets":
         data = data.remove_columns([name for name in scores if name in data.column_names])
         for name, column in cells.items():
             data = data.add_column(name, column)
         return data
-    if isinstance(data, Mapping):
-        return {**data, **cells}
     columns = zip(*cells.values(), strict=True)
     return [
         {**row, **dict(zip(cells, x, strict=True))} for row, x in zip(data, columns, strict=True)

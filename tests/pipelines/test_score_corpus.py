@@ -49,7 +49,7 @@ def watched(monkeypatch):
                 raise KeyboardInterrupt
             return super().prepare(rows)
 
-    monkeypatch.setattr(MODULE, "SummaryScorer", WatchedScorer)
+    monkeypatch.setattr("pipelines.fetched.SummaryScorer", WatchedScorer)
     return told
 
 

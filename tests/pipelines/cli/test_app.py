@@ -38,8 +38,8 @@ class SlowScorer(SummaryScorer):
         return super().prepare(rows)
 
 live.BEAT_EVERY_S = 0.05
-module = importlib.import_module("pipelines.score")
-module.SummaryScorer, module.ROWS_PER_SHARD = SlowScorer, 2
+importlib.import_module("pipelines.fetched").SummaryScorer = SlowScorer
+importlib.import_module("pipelines.score").ROWS_PER_SHARD = 2
 main(sys.argv[1:])
 """
 
