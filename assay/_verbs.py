@@ -154,12 +154,15 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
 
 
 @keywords(CompareSettings)
-def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
+def compare(
+    scores_a: AnyPath, scores_b: AnyPath | None, settings: CompareSettings
+) -> ScoreComparison:
     """Say which system has the higher scores, without ratings.
 
-    Both are folders of `assay score` or files of scores. Where they hold the same systems, two
-    runs of each are compared, else every system of the one with every system of the other, on
-    the documents both have. A metric whose signature differs is refused.
+    Both are folders of `assay score` or files of scores. Without `scores_b`, every pair of systems
+    of `scores_a` is compared; `means` then has letters that say which differ. Where both hold the
+    same systems, two runs of each are compared, else every system of the one with every system of
+    the other, on the documents both have. A metric whose signature differs is refused.
     """
     from pipelines.compare import compare as run
 

@@ -27,7 +27,7 @@ from cluster.store import absolute, join
 from pipelines.fetched import fetched_config
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.pages import explain_file
-from pipelines.reports.scores_page import extremes, read_rows
+from pipelines.reports.scores_page import RowOfMetric, extremes, read_rows
 from pipelines.runs.forks import with_threads
 from pipelines.runs.score_run import ScoreRun
 from pipelines.settings.explain import ExplainSettings
@@ -198,8 +198,12 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     )
 
 
-def explain_extremes(run: ScoreRun) -> None:
-    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
+def explain_extremes(run: ScoreRun) -> dict[RowOfMetric, str]:
+    """Write a page for each of the lowest and highest rows of each metric, beside the scores.
+
+    Returns their pictures (SVG).
+    """
+    pictures = {}
     rows = read_rows(run)
     rows = rows.filter(pl.struct(IDS).is_unique())  # of duplicates the text is ambiguous
     for metric in run.main_columns:
@@ -216,6 +220,8 @@ def explain_extremes(run: ScoreRun) -> None:
                 name = explain_file(document, each.system_id, explainer.column)
                 page = render_explanations(document, [each]).encode("utf-8", "surrogateescape")
                 write_whole(join(run.out, EXPLAIN_FOLDER, name), page)
+                pictures[document, each.system_id, metric] = each.explanation.svg()
+    return pictures
 
 
 def _changed_options(settings: ExplainSettings) -> list[str]:

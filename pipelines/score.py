@@ -106,11 +106,12 @@ def _write_page(run: ScoreRun, is_explained: bool) -> None:
     from pipelines.reports.scores_page import render_run
     from pipelines.summary import higher_is
 
+    pictures = {}
     if is_explained:
         from pipelines.explain import explain_extremes  # brings encoders
 
-        explain_extremes(run)
-    page = render_run(run, {name: higher_is(name) for name in run.main_columns})
+        pictures = explain_extremes(run)
+    page = render_run(run, {name: higher_is(name) for name in run.main_columns}, pictures)
     write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
 
 

@@ -58,8 +58,8 @@ class _Running(Settings):
     """Exit with code 1 if a row has a status: the reason why a score is missing or a text was
     cut."""
     explain: Annotated[bool, "rare"] = False
-    """Also write a page for each of the lowest and the highest rows of each metric; scores.html
-    links to them."""
+    """Also explain the lowest and the highest rows of each metric: scores.html shows why, and links
+    to a page for each."""
     rows_per_shard: Annotated[int | None, "rare"] = None
     """Write N rows to each scores file; an interrupted run goes on after the last whole file.
     Default: a number that suits the encoders."""

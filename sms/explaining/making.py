@@ -43,6 +43,8 @@ class Explanation:
     signature: str
     higher_is: str
     """What a higher score means."""
+    language: str
+    """Of the texts, as in `--language`."""
     score: float | None
     """None where there is none; `status` then says why."""
     status: str | None
@@ -65,6 +67,11 @@ class Explanation:
     parts: tuple[ScorePart, ...] = ()
     """For weighted sums, what each feature adds; the parts add up to the score, unless that is at
     a bound."""
+
+    @property
+    def language_mark(self) -> str:
+        """The language for the attribute `lang` of a page; none for what nobody may have chosen."""
+        return "" if self.language == "en" else self.language  # "en" is the default
 
     def name_of(self, text: TextUnits) -> str:
         """Name a text for people: its side, and which one where there are several."""
@@ -93,12 +100,17 @@ class Explanation:
         if self.moves:
             moves = self.moves[number]
             shown_as = (self.metric, shown, self.name_of(moves.other), title)
-            return moves_picture(moves, *shown_as, highest=highest, is_live=is_live)
+            return moves_picture(
+                moves, *shown_as, highest=highest, language=self.language_mark, is_live=is_live
+            )
         texts = [self.candidate]
         if self.others:
             texts.append(max(self.others, key=self._weight_of))
         named = {self.name_of(text): text for text in texts}
-        return effects_picture(named, self.effects, self.metric, shown, title, is_live=is_live)
+        return effects_picture(
+            named, self.effects, self.metric, shown, title,
+            language=self.language_mark, is_live=is_live,
+        )  # fmt: skip
 
     def _weight_of(self, text: TextUnits) -> float:
         """Return how much the score depends on a text: the largest effect of a sentence of it."""
@@ -190,6 +202,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         "metric": column,
         "signature": scorer.signatures[column],
         "higher_is": "known" if metric is None else metric.higher_is,
+        "language": scorer.config.language,
     }
     each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
     # the status of a row with a score may be about something else

@@ -1,7 +1,7 @@
 """ROUGE between pairs of texts, by the library rouge-score-rs; ROUGE-W by a kernel of ours.
 
 The library computes what the package rouge-score does, bit by bit, some hundred times as fast;
-`docs/performance.md` has the trial. It is given texts: in English as they are written, elsewhere
+`research/speed-of-text.md` has the trial. It is given texts: in English as they are written, elsewhere
 with each word, its stem or its characters spelled in a to z, because its own tokens have no other
 letters.
 """

@@ -1,8 +1,8 @@
 """From texts to sentences and words, by the batch and without repeating work.
 
 A batch of distinct texts becomes distinct sentences, sentences become
-whitespace-separated chunks, and only chunks never seen before are looked at by Python: their
-words are kept in a table. Everything else is index arithmetic on packed arrays.
+whitespace-separated chunks (`chunks`), and only chunks never seen before are looked at by Python:
+their words are kept in a table. Everything else is index arithmetic on packed arrays.
 
 Not here: what a sentence and a word is (`languages`, `words`), embeddings, and n-grams
 (`overlap`). ROUGE in English reads texts as they are written (`rouge`).
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ import regex
 
 from sms.naming import check_choice
 from sms.ragged import Ragged, offsets_of, owners_of
+from sms.text.chunks import Chunks
 from sms.text.languages import language_of
 from sms.text.sentences import SENTENCE_END, SENTENCES, Sentences, without_marks
 from sms.text.words import INVISIBLE, Splitter, attempt, clark2019_words
@@ -200,12 +201,21 @@ def _visible(sentence: str, rules: TextRules) -> tuple[str, Sequence[int]]:
     return "".join(sentence[k] for k in places), [*places, len(sentence)]
 
 
+class _CutChunks(NamedTuple):
+    """What is known of chunks, by number."""
+
+    words: Ragged
+    """Numbers of their words."""
+    is_uncut: np.ndarray
+    """Whether a chunk cannot be cut, and has no words; bool, (n_chunks,)."""
+
+
 class Vocabulary:
     """Words of whitespace-separated chunks, and what is known of each: found out once.
 
     It outlives a batch, so a batch that breaks off anywhere (a tokeniser that raises,
-    Ctrl-C) must not leave half a change: nothing refers to what is added until the last step makes
-    the chunks known. `tokenise` returns the words of a chunk, or None if it cannot.
+    Ctrl-C) must not leave half a change: words keep their numbers, and chunks are cut again.
+    `tokenise` returns the words of a chunk, or None if it cannot.
     """
 
     def __init__(self, tokenise: Callable[[str], Sequence[str] | None], rules: TextRules) -> None:
@@ -216,45 +226,48 @@ class Vocabulary:
         self.columns: dict[str, np.ndarray] = {}
         self._forms: dict[str, int] = {}
         self._word_numbers: dict[str, int] = {}
-        self._chunk_rows: dict[str, int] = {}
-        # row 0 is that of a chunk without words
-        self._rows = Ragged(np.empty(0, dtype=np.int64), np.zeros(2, dtype=np.int64))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know no chunk."""
+        self._chunks = Chunks()
+        self._cut = _CutChunks(Ragged.from_rows([]), np.empty(0, dtype=bool))
 
     @property
     def is_full(self) -> bool:
         """Whether the next batch should begin with another vocabulary."""
-        return len(self._chunk_rows) > MAX_CHUNKS
+        return len(self._chunks) > MAX_CHUNKS
 
-    def words_of(self, chunks: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """Return the numbers of every chunk's words, and which chunks cannot be cut."""
-        rows = [*map(self._chunk_rows.get, chunks)]
-        unknown = [chunk for chunk, row in zip(chunks, rows, strict=True) if row is None]
-        if unknown:
-            self._add(dict.fromkeys(unknown))
-            rows = [*map(self._chunk_rows.get, chunks, repeat(0))]
-        known = np.array(rows, dtype=np.int64)
-        return self._rows.take(known), known == 0
+    def words_of(self, texts: pa.StringArray) -> tuple[Ragged, np.ndarray]:
+        """Return the numbers of every text's words, and which texts cannot be cut."""
+        chunks = self._chunks.number(texts)
+        if len(self._chunks) > len(self._cut.words):
+            try:
+                self._cut = self._with_new()
+            except BaseException:
+                self._begin()  # the next batch may not have the chunk that this happened at
+                raise
+        words, is_uncut = self._cut
+        if not is_uncut.any():
+            return chunks.expand(words), np.zeros(len(chunks), dtype=bool)
+        return chunks.expand(words), chunks.sums(is_uncut[chunks.values]) > 0
 
-    def _add(self, chunks: Iterable[str]) -> None:
-        """Add new chunks and their words; every line leaves what is known as it was."""
-        fresh: list[str] = []
-        words: list[str] = []
-        lengths: list[int] = []
-        for chunk in chunks:
-            chunk_words = self._tokenise(chunk)
-            if chunk_words is not None:
-                fresh.append(chunk)
-                words.extend(chunk_words)
-                lengths.append(len(chunk_words))
+    def _with_new(self) -> _CutChunks:
+        """Cut the new chunks, and add words; every line leaves what is known as it was."""
+        found = [*map(self._tokenise, self._chunks.texts(len(self._cut.words)))]
+        words = [word for of_chunk in found for word in of_chunk or ()]
+        lengths = np.array([len(of_chunk or ()) for of_chunk in found], np.int64)
         known = self._word_numbers
         new = [word for word in dict.fromkeys(words) if word not in known]
         numbers = range(len(self.words), len(self.words) + len(new))
         self.words.extend(new)
         known.update(zip(new, numbers, strict=True))
-        rows = range(len(self._rows), len(self._rows) + len(fresh))
         added = np.array([*map(known.__getitem__, words)], dtype=np.int64)
-        self._rows = self._rows.and_rows(Ragged.from_lengths(added, np.array(lengths, np.int64)))
-        self._chunk_rows.update(zip(fresh, rows, strict=True))
+        is_uncut = np.array([of_chunk is None for of_chunk in found], dtype=bool)
+        return _CutChunks(
+            self._cut.words.and_rows(Ragged.from_lengths(added, lengths)),
+            np.concatenate([self._cut.is_uncut, is_uncut]),
+        )
 
     @property
     def is_kept(self) -> np.ndarray:
@@ -319,20 +332,12 @@ class Segmenter:
             np.argsort(order.to_numpy())[encoded.indices.to_numpy()],
             offsets_of(np.bincount(owner, minlength=lengths.size)),
         )
-        words = pc.utf8_split_whitespace(distinct_sentences)
-        distinct = words.flatten().dictionary_encode()
-        chunks = distinct.dictionary.to_pylist()
-        sentence_chunks = Ragged(
-            distinct.indices.to_numpy().astype(np.int64), words.offsets.to_numpy().astype(np.int64)
-        )
-        words_of_chunk, is_unsplit = self.vocabulary.words_of(chunks)
-        if is_unsplit.any():
-            is_unsplit = sentence_chunks.sums(is_unsplit[sentence_chunks.values]) > 0
-            cannot_be_split |= text_sentences.sums(is_unsplit[text_sentences.values]) > 0
+        sentence_words, is_uncut = self.vocabulary.words_of(distinct_sentences)
+        cannot_be_split |= text_sentences.sums(is_uncut[text_sentences.values]) > 0
         segmented = SegmentedTexts(
             distinct_sentences.to_pylist(),
             text_sentences,
-            sentence_chunks.expand(words_of_chunk),
+            sentence_words,
             self.vocabulary,
             self.vocabulary.is_kept,
             self.vocabulary.lower,

@@ -87,7 +87,7 @@ class Language:
     """What the signature calls the rules of `splitter`."""
     elisions: str = ""
     packages: tuple[str, ...] = ()
-    """Distributions that `splitter` needs; installed with the extra named like the language."""
+    """Distributions that `splitter` needs; the extra of its code brings them."""
     has_piece_words: bool = True
     """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
     has_spaces: bool = True

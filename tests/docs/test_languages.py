@@ -1,10 +1,13 @@
 """The guide's table of languages is that of `sms/data/languages.toml`."""
 
+import tomllib
 from pathlib import Path
 
 from sms.text.languages import LANGUAGES, Language
 
-PAGE = Path(__file__).parents[2] / "docs" / "languages.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "languages.md"
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 WORDS = {"unicode": "", "plain": "`'s` cut off", "french": "elisions", "chinese": "rjieba"}
 WORDS |= {"japanese": "SudachiPy", "dictionary": "ICU"}
 HEAD = ["code", "language", "words", "stop words", "stemmer", "BLEU", "extra"]
@@ -12,7 +15,6 @@ HEAD = ["code", "language", "words", "stop words", "stemmer", "BLEU", "extra"]
 
 def row(language: Language) -> list[str]:
     n_stop_words = len(language.published_stop_words())
-    extra = language.packages or "mecab" in language.bleu_tokens
     return [
         f"`{language.code}`",
         language.name,
@@ -20,7 +22,7 @@ def row(language: Language) -> list[str]:
         str(n_stop_words or ""),
         "yes" if language.stemmer else "",
         "" if language.bleu_tokens == "13a" else f"`{language.bleu_tokens}`",
-        f"`{language.code}`" if extra else "",
+        f"`{language.code}`" if language.code in EXTRAS else "",
     ]
 
 

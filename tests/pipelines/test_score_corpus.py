@@ -413,19 +413,6 @@ def test_input_that_changes_meanwhile_is_no_success(corpus, out):
     assert not (out / "_SUCCESS").exists()
 
 
-def test_damaged_files_of_a_run_are_named(corpus, out):
-    score(corpus, out)
-    part = sorted(out.glob("scores/*.parquet"))[1]
-    part.write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=rf"scores file {part} is damaged .*delete it"):
-        score(corpus, out)
-    part.unlink()
-    assert score(corpus, out).n_new_shards == 1
-    (out / "run.json").write_bytes((out / "run.json").read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"run\.json is damaged .*; put back .* another folder"):
-        score(corpus, out)
-
-
 def test_folder_of_something_else_refused(corpus, out):
     out.mkdir()
     partial = "progress.json.0a1b.partial"  # which a driver was writing that was killed
