@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
 import regex
@@ -131,11 +131,9 @@ def _hint(foreign: Sequence[str], letter: str) -> str:
         if each.scripts and _letters_of(*sorted(each.scripts)).match(letter)
     ]
     words = [word for head in foreign for word in _words_of(head)]
-    n_stop_words = {each.code: _count(words, each) for each in written}
-    most = max(n_stop_words.values(), default=0)
-    if most > _SOME_STOP_WORDS * len(words):
-        codes = [code for code, n in n_stop_words.items() if 2 * n > most]
-        codes.sort(key=lambda code: -n_stop_words[code])
+    if max((_count(words, each) for each in written), default=0) > _SOME_STOP_WORDS * len(words):
+        likely = _likeliest(words, written).most_common()
+        codes = [code for code, weight in likely if 2 * weight > likely[0][1]]
     else:
         codes = [each.code for each in written]
     return f", such as {' or '.join(codes[:2])}" if codes else ""
@@ -148,22 +146,30 @@ def _with_other_words(heads: Sequence[str], language: Language) -> str | None:
     suspects = [words for words in texts if _count(words, language) <= _FEW_STOP_WORDS * len(words)]
     if len(suspects) <= MOST_FOREIGN * len(texts):  # nearly always, and quickly
         return None
-    n_foreign, likely = 0, Counter[str]()
+    foreign = []
     for words in suspects:
-        n_stop_words = {code: _count(words, each) for code, each in LANGUAGES.items()}
-        most = max(n_stop_words.values())
-        own = n_stop_words.get(language.code, 0)
-        if most >= _MANY_STOP_WORDS * len(words) and most >= 2 * own:
-            n_foreign += 1
-            likely.update(n_stop_words)
-    if n_foreign <= MOST_FOREIGN * len(texts):
+        most = max(_count(words, each) for each in LANGUAGES.values())
+        if most >= max(_MANY_STOP_WORDS * len(words), 2 * _count(words, language)):
+            foreign.append(words)
+    if len(foreign) <= MOST_FOREIGN * len(texts):
         return None
-    (code, _), *_ = likely.most_common(1)
+    all_words = [word for words in foreign for word in words]
+    ((code, _),) = _likeliest(all_words, LANGUAGES.values()).most_common(1)
     return (
-        f"{n_foreign:,} of {len(texts):,} texts of a sample have the stop words of "
+        f"{len(foreign):,} of {len(texts):,} texts of a sample have the stop words of "
         f"{LANGUAGES[code].name}, not of {language.name}; give the language of the texts with "
         f"`--language`, such as {code}"
     )
+
+
+def _likeliest(words: Sequence[str], languages: Collection[Language]) -> Counter[str]:
+    """Weigh languages by their stop words among some words; one that n of them have counts 1/n."""
+    weights = Counter[str]()
+    for word, n in Counter(words).items():
+        having = [each.code for each in languages if word in _stop_words_of(each.code)]
+        for code in having:
+            weights[code] += n / len(having)
+    return weights
 
 
 def _words_of(head: str) -> list[str]:

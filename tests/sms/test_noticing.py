@@ -17,7 +17,7 @@ BY_CODE = dict(SAMPLES)
 
 # what is said, what the texts are in, what is noticed
 SCRIPTS = [
-    ("en", "ru", "Cyrillic, which English is not written in; give the language", "or ru"),
+    ("en", "ru", "Cyrillic, which English is not written in; give the language", "ru"),
     ("en", "uk", "Cyrillic, ", "uk"),
     ("en", "fa", "Arabic, ", "such as fa"),
     ("en", "hi", "Devanagari, ", "such as hi"),
