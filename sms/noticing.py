@@ -132,7 +132,7 @@ def _hint(foreign: Sequence[str], letter: str) -> str:
     ]
     words = [word for head in foreign for word in _words_of(head)]
     if max((_count(words, each) for each in written), default=0) > _SOME_STOP_WORDS * len(words):
-        likely = _likeliest(words, written).most_common()
+        likely = _likeliest(words, written)
         codes = [code for code, weight in likely if 2 * weight > likely[0][1]]
     else:
         codes = [each.code for each in written]
@@ -154,7 +154,7 @@ def _with_other_words(heads: Sequence[str], language: Language) -> str | None:
     if len(foreign) <= MOST_FOREIGN * len(texts):
         return None
     all_words = [word for words in foreign for word in words]
-    ((code, _),) = _likeliest(all_words, LANGUAGES.values()).most_common(1)
+    code, _ = _likeliest(all_words, LANGUAGES.values())[0]
     return (
         f"{len(foreign):,} of {len(texts):,} texts of a sample have the stop words of "
         f"{LANGUAGES[code].name}, not of {language.name}; give the language of the texts with "
@@ -162,14 +162,17 @@ def _with_other_words(heads: Sequence[str], language: Language) -> str | None:
     )
 
 
-def _likeliest(words: Sequence[str], languages: Collection[Language]) -> Counter[str]:
-    """Weigh languages by their stop words among some words; one that n of them have counts 1/n."""
-    weights = Counter[str]()
+def _likeliest(words: Sequence[str], languages: Collection[Language]) -> list[tuple[str, float]]:
+    """Weigh languages by their stop words among some words, the heaviest first.
+
+    A word that n of them have counts 1/n for each.
+    """
+    weights: dict[str, float] = {}
     for word, n in Counter(words).items():
         having = [each.code for each in languages if word in _stop_words_of(each.code)]
         for code in having:
-            weights[code] += n / len(having)
-    return weights
+            weights[code] = weights.get(code, 0.0) + n / len(having)
+    return sorted(weights.items(), key=lambda each: -each[1])
 
 
 def _words_of(head: str) -> list[str]:
