@@ -64,6 +64,7 @@ from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
 from sms.naming import OneOrMore, several
+from sms.options import places_of
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
@@ -144,7 +145,7 @@ class _Run:
     def __init__(self, corpora: Sequence[str], settings: ScoreSettings) -> None:
         """Check all that can be checked without looking at a file."""
         out = os.fspath(settings.out)
-        paths = [table["path"] for table in (settings.models or {}).values()]
+        paths = places_of(settings.models or {})
         for text in (*corpora, out, *settings.metrics, *settings.specs.values(), *paths):
             check_no_secrets(text)
         self.corpora, self.settings = corpora, settings

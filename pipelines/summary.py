@@ -135,8 +135,22 @@ def _counters(counters: Mapping[str, int]) -> Iterator[str]:
             yield f"Words unknown to {alias}, which are left out: {n / n_words:.0%} of {n_words:,}"
         elif what == "truncated" and n:
             yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
+        elif what == "questions" and n:
+            yield _questions(alias, counters)
         elif what == "cut" and n:
             yield f"Texts too long for {alias}, which read a part of them: {n:,}"
+
+
+def _questions(metric: str, counters: Mapping[str, int]) -> str:
+    """Say what a model was asked, and what that took."""
+    n = {
+        name: counters.get(f"{metric}.{name}", 0)
+        for name in ("questions", "kept", "retries", "tokens_read", "tokens_written")
+    }
+    kept = f", {n['kept']:,} of them answered before" if n["kept"] else ""
+    again = f", {counted(n['retries'], 'request')} made again" if n["retries"] else ""
+    tokens = f"{n['tokens_read']:,} tokens read and {n['tokens_written']:,} written"
+    return f"{metric}: {counted(n['questions'], 'question')}{kept}{again}; {tokens}"
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

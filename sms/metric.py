@@ -439,7 +439,7 @@ class Metric:
 
     def named_model(
         self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str | None, dict[str, Any]]:
         """Return the path and the table of what stands after `@`."""
         if not asked.at:
             raise ValueError(
