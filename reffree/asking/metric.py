@@ -15,7 +15,7 @@ import numpy as np
 from reffree.asking.settings import CANDIDATE, REFERENCE, REFERENCES, SOURCE, AskOptions
 from reffree.whole_texts import Judged, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
-from sms.metric import Batch, MetricName, NumberedTexts, Setting
+from sms.metric import AskedQuestion, Batch, MetricName, NumberedTexts, Setting
 from sms.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -77,6 +77,15 @@ class AskedMetric(WholeTextMetric):
             if judgement.why:
                 reasons.append((pair, NAME, judgement.why))
         return Judged({self.written: scores}, reasons=reasons)
+
+    def details(self, batch: Batch, column: str) -> dict[str, list[tuple[AskedQuestion, ...]]]:
+        """Return by row what was asked, and what came back."""
+        questions, pairs = self._questions(batch), ReadPairs.among(batch, self.paired_with)
+        by_row: list[tuple[AskedQuestion, ...]] = [()] * pairs.n_rows
+        rows = pairs.rows[questions.is_asked].tolist()
+        for row, judgement in zip(rows, questions.asked.judgements(), strict=True):
+            by_row[row] += judgement.asked
+        return {"questions": by_row}
 
     def _questions(self, batch: Batch) -> _Questions:
         return batch.once((NAME, self.written), lambda: self._begin(batch))

@@ -25,6 +25,7 @@ from reffree.asking.settings import (
 )
 from sms.encoders import EncoderRuntime
 from sms.encoders.vector_cache import BlobCache
+from sms.metric import AskedQuestion
 from sms.naming import cache_folder
 
 ANSWERS_FOLDER = "answers"  # in the folder of caches, where none is named
@@ -75,6 +76,23 @@ class Judgement:
     value: float = math.nan
     why: str = ""
     """Why there is no value."""
+
+    @property
+    def asked(self) -> tuple[AskedQuestion, ...]:
+        """Each question with its answers one by one."""
+        n_each = len(self.answers) // len(self.questions)
+        return tuple(
+            AskedQuestion(
+                question=self.questions[number // n_each],
+                answer=answer.refusal or answer.text,
+                score=None if math.isnan(reading.value) else reading.value,
+                why=reading.why,
+                probabilities=dict(sorted(reading.probabilities.items())),
+            )
+            for number, (answer, reading) in enumerate(
+                zip(self.answers, self.readings, strict=True)
+            )
+        )
 
 
 class AskedModel:

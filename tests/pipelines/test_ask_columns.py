@@ -6,7 +6,10 @@ import polars as pl
 import pytest
 
 from pipelines.cli.app import run
+from pipelines.explain import open_explainer
+from pipelines.reports.explain_page import render_explanations
 from pipelines.score import score_corpus
+from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.reffree.asking.stand_in import (
@@ -17,6 +20,7 @@ from tests.reffree.asking.stand_in import (
     expected_of,
     good,
     serving,
+    shares,
     top_of,
 )
 
@@ -185,6 +189,37 @@ def test_metrics_of_one_table_and_other_values_share_answers():
         scored(to_rows(CANDIDATES[:3]), ["ask@e", "ask@t"], models)
     assert table["ask@t"].to_pylist() == [top_of(text) for text in CANDIDATES[:3]]
     assert set(server.asked.values()) == {1}
+
+
+def test_an_explanation_shows_question_answer_and_probabilities(corpus, tmp_path):
+    hostile = "I say <script>alert(1)</script> 4"
+
+    def respond(body, _):
+        is_second = candidate_of(body) == CANDIDATES[1]
+        return Reply(completion(hostile)) if is_second else good(body)
+
+    with serving(respond) as (server, url):
+        models = {"gpt": table_of(url)}
+        explainer = open_explainer(
+            corpus, ExplainSettings(document="", metric="ask@gpt", models=models)
+        )
+        found = explainer.explain({"d0": [], "d1": []})
+        assert server.asked.total() == 3, "no sentence is left out: it would be a question again"
+    (first,), (second,) = found["d0"], found["d1"]
+    (asked,) = first.explanation.questions
+    assert asked.question.startswith(f"Rate <<{CANDIDATES[0]}>>")
+    assert asked.score == first.explanation.score == pytest.approx(expected_of(CANDIDATES[0]))
+    assert asked.answer == str(top_of(CANDIDATES[0]))
+    expected = {str(k + 1): p for k, p in enumerate(shares(CANDIDATES[0]))}
+    assert asked.probabilities == pytest.approx(expected)
+    (unread,) = second.explanation.questions
+    assert (unread.answer, unread.score, unread.why) == (hostile, None, "unreadable")
+    page = render_explanations("d1", [second])
+    assert "What the language model was asked" in page
+    assert "<script>alert" not in page
+    assert "unreadable: no score" in page
+    assert f"{asked.probabilities['3']:.3f}"[:4] in render_explanations("d0", [first])
+    assert "<svg" in first.explanation.svg()
 
 
 WRONG = [
