@@ -42,6 +42,8 @@ class AskedMetric(WholeTextMetric):
         options: AskOptions = metric.settings
         if (metric.path is None) == (options.url is None):
             raise ValueError(f"`[models.{asked.at}]` must have `path` or `url`, got both")
+        if metric.path is not None:
+            options.check_local()
         return replace(metric, sides=options.sides, bounds=options.bounds)
 
     def open(self, runtime: EncoderRuntime) -> AskedModel:

@@ -263,4 +263,6 @@ def _keys_of(body: Mapping[str, Any], draw: int) -> tuple[bytes, bytes]:
 def _backend(path: str | None, options: AskOptions, runtime: EncoderRuntime) -> Backend:
     if path is None:
         return Server.of(options)
-    raise ValueError(f"`[models.ALIAS]` of a question must have a `url`, got path {path!r}")
+    from reffree.asking.local import LocalModel  # brings torch, which a server does not need
+
+    return LocalModel.load(path, options, runtime)

@@ -28,7 +28,7 @@ MOST_LABELS = 101
 """Answers that a question may have: those of a scale from 0 to 100."""
 ANSWER, REASONING = "answer", "reasoning"
 """Keys of an answer in JSON."""
-MILLION = 1_000_000
+_OF_SERVERS = ("model", "api_key_env", "api_key_file", "seed", "reasoning", "extra")
 
 _Table = Mapping[str, Any]
 
@@ -198,6 +198,17 @@ class AskOptions(Settings):
             )
         if self.both_orders and (len(self.numbers) != 2 or REFERENCES not in self.prompt):
             raise _wrong("`both_orders`", f"have two `choices`, and {REFERENCES} in the `prompt`")
+
+    def check_local(self) -> None:
+        """Refuse what is for servers, where the model is here."""
+        if self.value == "mean":
+            raise _wrong(
+                "`value`", "be expected or top with a `path`: expected is the mean of all draws"
+            )
+        plain = {field.name: field.default for field in fields(self)}
+        for name in _OF_SERVERS:
+            if getattr(self, name) != plain[name]:
+                raise _wrong(f"`{name}`", "be left out with a `path`; it is for servers")
 
     @property
     def numbers(self) -> Mapping[str, float]:
