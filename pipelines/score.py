@@ -63,7 +63,7 @@ from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.encoders.registry import parse_spec
-from sms.naming import OneOrMore, several
+from sms.naming import OneOrMore, counted, several
 from sms.options import places_of
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
@@ -375,9 +375,12 @@ class _Run:
             if time.monotonic() - written >= max(WRITE_EVERY_S, cost_s / WRITE_SHARE):
                 with suppress(OSError):  # storage that is away for a while
                     write()
+            if len(history) < len(manifest.shards):
+                self._check_budgets(history)
             if report.is_out_of_room and report.error is not None:  # nor is there for the others
                 raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 
+        self._check_budgets(history)
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
@@ -397,6 +400,12 @@ class _Run:
             with suppress(OSError):  # what has ended the run is the error to tell of
                 write()
             raise
+
+    def _check_budgets(self, history: History) -> None:
+        """Stop where a metric may take no more; `RuntimeError` with what to do."""
+        for metric in self.config.asked:
+            if why := metric.why_stop(history.counters):
+                raise RuntimeError(f"{why}; {counted(history.n_rows, 'row')} are scored")
 
 
 def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:

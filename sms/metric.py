@@ -544,6 +544,10 @@ class Metric:
         """
         return {}
 
+    def why_stop(self, counters: Mapping[str, int]) -> str:
+        """Say why a run must stop between shards, by its counters so far; empty if it need not."""
+        return ""
+
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Say why texts with words cannot be scored: by reason which, bool, shape (n_texts,)."""
         return {}

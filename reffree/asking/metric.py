@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from reffree.asking.model import Asked, AskedModel
 
 NAME = "ask"
+TOKENS = ("tokens_read", "tokens_written")
+"""Counts of what is paid for."""
 
 
 class AskedMetric(WholeTextMetric):
@@ -79,6 +81,17 @@ class AskedMetric(WholeTextMetric):
             if judgement.why:
                 reasons.append((pair, NAME, judgement.why))
         return Judged({self.written: scores}, reasons=reasons)
+
+    def why_stop(self, counters: Mapping[str, int]) -> str:
+        """Say that the budget of tokens is spent."""
+        most: int | None = self.settings.max_tokens_total
+        spent = sum(counters.get(f"{self.written}.{name}", 0) for name in TOKENS)
+        if most is None or spent < most:
+            return ""
+        return (
+            f"{self.written} has taken {spent:,} tokens of the {most:,} in `max_tokens_total`; "
+            "raise it and run again to go on"
+        )
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[AskedQuestion, ...]]]:
         """Return by row what was asked, and what came back."""

@@ -128,8 +128,14 @@ class AskedModel:
         return f"{self._backend.signature}|{self.options.signature()}"
 
     def state(self) -> Mapping[str, int]:
-        """Return counts of questions, of those kept from before, of tokens and of requests."""
-        return {**self._counts, **self._requests}
+        """Return counts of questions, those kept from before, tokens, requests, and the cost.
+
+        The cost is in millionths: prices are those of a million tokens.
+        """
+        counts, options = self._counts, self.options
+        cost = options.price_read * counts["tokens_read"]
+        cost += options.price_written * counts["tokens_written"]
+        return {**counts, **self._requests, "cost_millionths": round(cost)}
 
     def begin(self, about: Sequence[Texts], *, is_first: bool = False) -> Asked:
         """Ask about texts, and do not wait for the answers."""

@@ -120,6 +120,13 @@ class AskOptions(Settings):
     """Seconds until a request that has no answer is made again."""
     attempts: Annotated[int, AtLeast(1), ASIDE] = 8
     """Requests for one answer before the shard fails."""
+    max_tokens_total: Annotated[int | None, AtLeast(1), ASIDE] = None
+    """Tokens, read and written, after which a run stops between two shards; with more it goes on.
+    """
+    price_read: Annotated[float, ASIDE] = 0.0
+    """Price of a million tokens that the model reads."""
+    price_written: Annotated[float, ASIDE] = 0.0
+    """Price of a million tokens that the model writes."""
 
     @classmethod
     def of(cls, table: _Table) -> AskOptions:
@@ -151,8 +158,9 @@ class AskOptions(Settings):
         self._check_server()
         self._check_prompt()
         self._check_answers()
-        if self.temperature < 0:
-            raise _wrong("`temperature`", f"be 0 or more, got {self.temperature:g}")
+        for name in ("temperature", "price_read", "price_written"):
+            if not getattr(self, name) >= 0:
+                raise _wrong(f"`{name}`", f"be 0 or more, got {getattr(self, name):g}")
         if self.reasoning and self.form != "json":
             raise _wrong("`form`", "be json for `reasoning`: else reasons and answer look alike")
 

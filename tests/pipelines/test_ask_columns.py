@@ -11,6 +11,7 @@ from pipelines.reports.explain_page import render_explanations
 from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
+from pipelines.summary import summary_text
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from tests.reffree.asking.stand_in import (
     PROMPT,
@@ -114,6 +115,35 @@ def test_a_run_on_several_processes_and_the_command_line(corpus, tmp_path, capsy
     assert table["ask@gpt"][:2].to_list() == pytest.approx(
         [expected_of(text) for text in CANDIDATES[:2]]
     )
+
+
+def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, capsys):
+    n = 12
+    texts = [f"text {k}" for k in range(n)]
+    frame = pl.DataFrame({"document_id": [*map(str, range(n))], "candidate": texts})
+    frame.write_parquet(tmp_path / "c.parquet")
+    out, prices = tmp_path / "out", {"price_read": 1000.0, "price_written": 5000.0}
+
+    def score_with(url, most):
+        models = {"gpt": table_of(url, **prices, max_tokens_total=most)}
+        options = {"out": out, "metrics": ["ask@gpt"], "models": models, "rows_per_shard": 3}
+        return score_corpus(tmp_path / "c.parquet", ScoreSettings(**options, local=True))
+
+    with serving() as (server, url):
+        with pytest.raises(RuntimeError, match=r"ask@gpt has taken 66 tokens of the 50 in `max_"):
+            score_with(url, 50)
+        assert len(list((out / "scores").glob("*.parquet"))) == 2
+        with pytest.raises(RuntimeError, match=r"6 rows are scored"):
+            score_with(url, 60)
+        assert server.asked.total() == 7  # of these the first question of all
+        done = score_with(url, 132)  # spent with the last shard
+        assert set(server.asked.values()) == {1}
+    assert scores_of(out)["ask@gpt"].null_count() == 0
+    assert done.counters["ask@gpt.cost_millionths"] == 12 * (10 * 1000 + 1 * 5000)
+    said = summary_text(done)
+    assert "ask@gpt: 12 questions; 120 tokens read and 12 written, which cost 0.18" in said
+    about = "1,000 rows like these take about 10,000 tokens read and 1,000 written, which cost 15"
+    assert about in said
 
 
 def test_references_are_asked_about_together_or_one_by_one():
