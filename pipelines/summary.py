@@ -149,6 +149,13 @@ def _questions(metric: str, run: ScoreRun) -> Iterator[str]:
     kept = f", {n['kept']:,} of them answered before" if n["kept"] else ""
     again = f", {counted(n['retries'], 'request')} made again" if n["retries"] else ""
     yield f"{metric}: {counted(n['questions'], 'question')}{kept}{again}; {_tokens(n)}"
+    if n_repeated := run.counters.get(f"{metric}.repeated", 0):
+        n_same = run.counters[f"{metric}.repeated_same"]
+        far = run.counters[f"{metric}.repeated_millionths"] / n_repeated / 1e6
+        yield (
+            f"  Asked again: {counted(n_repeated, 'question')}, {n_same:,} with the same answer; "
+            f"scores differ by {far:.3f} on average"
+        )
     n_asked = n["questions"] - n["kept"]
     if n_asked and run.n_rows:
         share = 1_000 / run.n_rows * n["questions"] / n_asked

@@ -186,7 +186,9 @@ class LocalModel:
         tokens = tuple(saying.tokens)
         said = b"".join(token.text for token in (tokens[:-1] if is_marked else tokens))
         if self._options.form == "json":
-            label = max((each for each in self._labels if said.startswith(each)), key=len)
+            said_labels = (label for label in self._labels if said.startswith(label))
+            # none where the model has no tokens for it, as one that knows small letters only
+            label = max(said_labels, key=len, default=b"")
             rest = self._end.removeprefix(said[len(label) :])
             tokens = (Token(self._start.encode(), 0.0), *tokens, Token(rest, 0.0))
             said = self._start.encode() + label + self._end

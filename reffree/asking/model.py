@@ -30,6 +30,7 @@ from sms.naming import cache_folder
 
 ANSWERS_FOLDER = "answers"  # in the folder of caches, where none is named
 _PROBE = "A cat sat on the mat."
+_AGAIN = -1  # number of a draw that is compared with the first
 _OF_PROBABILITIES = ("logprobs", "top_logprobs")  # fields of a request that change no answer
 
 Texts = Mapping[str, str]
@@ -142,13 +143,17 @@ class AskedModel:
         questions = [self._questions(texts) for texts in about]
         asked = {question: self._requests_for(question) for each in questions for question in each}
         wanted = {key: request for each in asked.values() for key, request in each.items()}
+        again: dict[bytes, bytes] = {}
+        if not is_first and self.options.repeat_share:
+            again, repeated = self._repeated([next(iter(each.items())) for each in asked.values()])
+            wanted |= repeated
         kept = self._read(wanted)
         left = {key: request for key, request in wanted.items() if key not in kept}
         pending = self._backend.begin(left, self._keep, self._requests, is_first=is_first)
         with self._counting:
             self._counts.update(questions=len(wanted), kept=len(kept))
         keys = {question: list(each) for question, each in asked.items()}
-        return Asked(self, questions, keys, kept, pending)
+        return Asked(self, questions, keys, again, kept, pending)
 
     def judge(self, questions: Sequence[str], answers: Sequence[Answer]) -> Judgement:
         """Make a score of the answers to some questions, equally many to each."""
@@ -170,6 +175,31 @@ class AskedModel:
         return Judgement(
             questions=questions, answers=answers, readings=readings, value=value, why=why
         )
+
+    def compare(self, first: Answer, second: Answer) -> None:
+        """Count how far two answers to the same question agree."""
+        one, other = read(first, self.options), read(second, self.options)
+        far = abs(one.value - other.value)
+        with self._counting:
+            self._counts.update(
+                repeated=1,
+                repeated_same=int((one.label, one.why) == (other.label, other.why)),
+                repeated_millionths=0 if math.isnan(far) else round(far * 1e6),
+            )
+
+    def _repeated(
+        self, firsts: Sequence[tuple[bytes, Request]]
+    ) -> tuple[dict[bytes, bytes], dict[bytes, Request]]:
+        """Choose questions that are asked once more: their keys, and the requests for that."""
+        again: dict[bytes, bytes] = {}
+        repeated: dict[bytes, Request] = {}
+        for key, request in firsts:
+            # by the question itself, so that every run and worker chooses the same ones
+            if int.from_bytes(key[:4], "big") < self.options.repeat_share * 2**32:
+                plain, richer = _keys_of(request.body, _AGAIN)
+                again[key] = richer if key == request.richer else plain
+                repeated[again[key]] = Request(request.body, richer)
+        return again, repeated
 
     def _questions(self, texts: Texts) -> list[str]:
         questions = [self.options.filled(texts)]
@@ -246,12 +276,16 @@ class Asked:
     """About each of the texts."""
     keys: Mapping[str, Sequence[bytes]]
     """Of the requests for a question."""
+    again: Mapping[bytes, bytes]
+    """Of questions that are asked twice, the key of the second request by that of the first."""
     kept: Mapping[bytes, Answer]
     pending: Pending
 
     def judgements(self) -> list[Judgement]:
         """Wait for the answers and read them."""
         answers = {**self.kept, **self.pending.result()}
+        for first, second in self.again.items():
+            self.model.compare(answers[first], answers[second])
         return [
             self.model.judge(each, [answers[key] for one in each for key in self.keys[one]])
             for each in self.questions

@@ -18,7 +18,7 @@ import stat
 import threading
 import time
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -250,36 +250,39 @@ class _Gate:
     """Lets so many requests through at once: half as many after "too many", slowly more again."""
 
     def __init__(self, most: int) -> None:
-        self._most, self.limit = most, float(most)
+        self._most, self._limit = most, float(most)
         self._under_way = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._last_cut = self._not_before = -math.inf
-        self._changed: asyncio.Condition | None = None
 
     async def __aenter__(self) -> None:
-        if self._changed is None:
-            self._changed = asyncio.Condition()
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._under_way < int(self.limit))
-            self._under_way += 1
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        self._admit()
+        await place
         while (wait_s := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(wait_s)
 
     async def __aexit__(self, *_error: object) -> None:
         self._under_way -= 1
-        if self._changed is not None:
-            async with self._changed:
-                self._changed.notify(2)  # the limit may have grown by one
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let in those who have waited longest, as many as there is room for."""
+        while self._waiting and self._under_way < int(self._limit):
+            self._waiting.popleft().set_result(None)
+            self._under_way += 1
 
     def slow_down(self, began: float, retry_after_s: float) -> None:
         """Halve the limit, unless the request is of before the last time."""
         now = time.monotonic()
         if began > self._last_cut:
-            self.limit, self._last_cut = max(self.limit / 2, 1.0), now
+            self._limit, self._last_cut = max(self._limit / 2, 1.0), now
         self._not_before = max(self._not_before, now + retry_after_s)
 
     def speed_up(self) -> None:
         """Raise the limit by one for as many answers as it is high."""
-        self.limit = min(self.limit + 1 / self.limit, float(self._most))
+        self._limit = min(self._limit + 1 / self._limit, float(self._most))
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ MOST_LABELS = 101
 """Answers that a question may have: those of a scale from 0 to 100."""
 ANSWER, REASONING = "answer", "reasoning"
 """Keys of an answer in JSON."""
-_OF_SERVERS = ("model", "api_key_env", "api_key_file", "seed", "reasoning", "extra")
+_OF_SERVERS = ("model", "api_key_env", "api_key_file", "seed", "reasoning", "extra", "repeat_share")
 
 _Table = Mapping[str, Any]
 
@@ -120,6 +120,9 @@ class AskOptions(Settings):
     """Seconds until a request that has no answer is made again."""
     attempts: Annotated[int, AtLeast(1), ASIDE] = 8
     """Requests for one answer before the shard fails."""
+    repeat_share: Annotated[float, ASIDE] = 0.0
+    """Share of the questions that are asked once more, to see whether the answers are the same; no
+    score changes."""
     max_tokens_total: Annotated[int | None, AtLeast(1), ASIDE] = None
     """Tokens, read and written, after which a run stops between two shards; with more it goes on.
     """
@@ -161,6 +164,8 @@ class AskOptions(Settings):
         for name in ("temperature", "price_read", "price_written"):
             if not getattr(self, name) >= 0:
                 raise _wrong(f"`{name}`", f"be 0 or more, got {getattr(self, name):g}")
+        if not 0 <= self.repeat_share <= 1:
+            raise _wrong("`repeat_share`", f"be from 0 to 1, got {self.repeat_share:g}")
         if self.reasoning and self.form != "json":
             raise _wrong("`form`", "be json for `reasoning`: else reasons and answer look alike")
 

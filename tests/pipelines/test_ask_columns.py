@@ -146,6 +146,32 @@ def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, 
     assert about in said
 
 
+def test_questions_that_are_asked_again_say_how_alike_the_answers_are(tmp_path):
+    texts = [f"text {k}" for k in range(40)]
+    pl.DataFrame({"candidate": texts}).write_parquet(tmp_path / "c.parquet")
+
+    def respond(body, n_before):
+        """Answer 2, and then 3 to every text with an even number."""
+        is_even = candidate_of(body)[-1] in "02468"
+        return Reply(completion("3" if n_before and is_even else "2"))
+
+    def score_with(out, url, share):
+        models = {"gpt": table_of(url, value="top", repeat_share=share, concurrency=1)}
+        options = {"out": tmp_path / out, "metrics": ["ask@gpt"], "models": models}
+        return score_corpus(tmp_path / "c.parquet", ScoreSettings(**options, local=True))
+
+    with serving(respond) as (server, url):
+        half = score_with("half", url, 0.5)
+        n = half.counters["ask@gpt.repeated"]
+        assert 8 <= n <= 32, "binomial, 40 draws of a half"
+        assert server.asked.total() == 41 + n
+        whole = score_with("whole", url, 1.0)
+        assert (whole.counters["ask@gpt.repeated"], server.asked.total()) == (40, 81)
+    line = "Asked again: 40 questions, 20 with the same answer; scores differ by 0.500 on average"
+    assert line in summary_text(whole)
+    assert scores_of(tmp_path / "whole")["ask@gpt"].to_list() == [2.0] * 40
+
+
 def test_references_are_asked_about_together_or_one_by_one():
     rows = to_rows(["One."] * 3, references=[["Two.", "", "Three."], ["Four."], []])
     with serving(lambda *_: Reply(completion("4"))) as (server, url):

@@ -130,6 +130,15 @@ def test_words_are_answers_too(chat):
         assert 0 <= each.value <= 1
 
 
+def test_what_a_model_has_no_tokens_for_is_unreadable(chat, monkeypatch):
+    model = local(chat, **JSON, choices={"Да": 1, "Нет": 0})
+    shared = model._backend._shared
+    letters = [b"" if max(word, default=0) > 127 else word for word in shared.words]
+    monkeypatch.setattr(shared, "words", letters)
+    monkeypatch.setattr(shared, "_towards", {})
+    assert [each.why for each in judged(model)] == ["unreadable"] * len(SUMMARIES)
+
+
 def test_what_a_model_says_freely_is_read_strictly(chat):
     plain, model = Plain(chat), local(chat, prompt=PROMPT, value="top")
     for each in judged(model):
