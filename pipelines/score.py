@@ -64,8 +64,9 @@ from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
-from sms.naming import OneOrMore, several
+from sms.naming import OneOrMore, counted, several
 from sms.noticing import TEXTS_LOOKED_AT, Notices
+from sms.options import places_of
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
@@ -146,7 +147,7 @@ class _Run:
     def __init__(self, corpora: Sequence[str], settings: ScoreSettings) -> None:
         """Check all that can be checked without looking at a file."""
         out = os.fspath(settings.out)
-        paths = [table["path"] for table in (settings.models or {}).values()]
+        paths = places_of(settings.models or {})
         for text in (*corpora, out, *settings.metrics, *settings.specs.values(), *paths):
             check_no_secrets(text)
         self.corpora, self.settings = corpora, settings
@@ -373,9 +374,12 @@ class _Run:
             if time.monotonic() - written >= max(WRITE_EVERY_S, cost_s / WRITE_SHARE):
                 with suppress(OSError):  # storage that is away for a while
                     write()
+            if len(history) < len(manifest.shards):
+                self._check_budgets(history)
             if report.is_out_of_room and report.error is not None:  # nor is there for the others
                 raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 
+        self._check_budgets(history)
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
@@ -396,6 +400,12 @@ class _Run:
             with suppress(OSError):  # what has ended the run is the error to tell of
                 write()
             raise
+
+    def _check_budgets(self, history: History) -> None:
+        """Stop where a metric may take no more; `RuntimeError` with what to do."""
+        for metric in self.config.asked:
+            if why := metric.why_stop(history.counters):
+                raise RuntimeError(f"{why}; {counted(history.n_rows, 'row')} are scored")
 
     def _sample_of_texts(self, shards: Sequence[Shard]) -> list[str | None]:
         """Read the first candidates of some shards, which lie apart."""

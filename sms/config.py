@@ -12,6 +12,7 @@ from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
 from sms.options import ScoringOptions
+from sms.settings import ASIDE, settings_of
 from sms.text import TextRules
 from sms.text.languages import LANGUAGES, language_of
 
@@ -141,15 +142,24 @@ class ScoringConfig(ScoringOptions):
         return tuple(side for side in SIDES if side in read)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the configuration as JSON-able values, every encoder in its canonical form."""
+        """Return what numbers depend on as JSON-able values, encoders in their canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
         left_out = {"asked", "model_paths"}  # they follow from the names
         left_out |= {
             name for name in ("models", "stemmer", "rouge_tokens") if not getattr(self, name)
         }
         said = {setting.name: getattr(self, setting.name) for setting in fields(self)}
-        said |= {"encoders": encoders, "metrics": list(self.metrics)}
+        said |= {"encoders": encoders, "metrics": list(self.metrics), "models": self._models()}
         return {name: value for name, value in said.items() if name not in left_out}
+
+    def _models(self) -> dict[str, dict[str, Any]]:
+        """Return the tables of models without what changes no number."""
+        tables = [metric.table for metric in self.asked if metric.table is not None]
+        aside = {s.name for table in tables for s in settings_of(table) if ASIDE in s.notes}
+        return {
+            alias: {key: value for key, value in table.items() if key not in aside}
+            for alias, table in (self.models or {}).items()
+        }
 
 
 def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:

@@ -74,7 +74,7 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     CORPUS is as for `assay score`. For a mover (sms, wms, s+wms), you see which words and sentences
     of the reference those of the summary are matched with, and at what cost. For other metrics, you
     see how the score changes without each sentence, and for trained scorers, likelihoods and judges
-    more details.
+    more details. For `ask`, you see the question, the answer and its probabilities.
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")

@@ -68,6 +68,7 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
         language=first.language_mark,
         has_moves=any(system.explanation.moves for system in ranked),
         has_parts=any(system.explanation.parts for system in ranked),
+        has_questions=any(system.explanation.questions for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[

@@ -22,7 +22,7 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.metric import Batch, Evidence, ScorePart, TokenScore
+from sms.metric import AskedQuestion, Batch, Evidence, ScorePart, TokenScore
 from sms.metrics.movers import Mover
 from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
@@ -64,6 +64,9 @@ class Explanation:
     those of the one with the highest score."""
     evidence: tuple[Evidence, ...] = ()
     """For metrics that compare pieces, what decided about each piece of the candidate."""
+    questions: tuple[AskedQuestion, ...] = ()
+    """For language models that are asked, each question and its answer; there are no `effects`,
+    which would be as many questions again."""
     parts: tuple[ScorePart, ...] = ()
     """For weighted sums, what each feature adds; the parts add up to the score, unless that is at
     a bound."""
@@ -219,7 +222,8 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         if "tokens" in details:
             sides = ()  # leaving out sentences would take a forward pass for each
     listed = [_as_read(row, scorer.config) for row in listed]
-    explained = list(_by_omission(scorer, column, sides, listed, known))
+    omits = "questions" not in details  # a question for each may cost money
+    explained = list(_by_omission(scorer, column, sides, listed, known, omits=omits))
     for name, of_rows in details.items():
         pairs = zip(explained, of_rows, strict=True)
         explained = [replace(whole, **{name: detail}) for whole, detail in pairs]
@@ -277,11 +281,13 @@ def _by_omission(
     sides: Sequence[str],
     rows: Sequence[_Row],
     known: Sequence[Mapping[str, Any]],
+    *,
+    omits: bool,
 ) -> Iterator[Explanation]:
-    """Score every row without each of its sentences, all in one batch."""
+    """Score every row without each of its sentences, all in one batch, or leave none out."""
     texts = [_plain_texts(sides, scorer.config.rules, row) for row in rows]
     left_out = [
-        [] if about_row["score"] is None else list(_omissions(row, listed))
+        list(_omissions(row, listed)) if omits and about_row["score"] is not None else []
         for row, listed, about_row in zip(rows, texts, known, strict=True)
     ]
     rows_without = [row for omitted in left_out for _, _, row in omitted]
