@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-import httpx2
+import aiohttp
 import numpy as np
 
 from reffree.asking.model import AskedModel
@@ -91,10 +91,8 @@ def with_server(latency_s, n):
 
 
 if __name__ == "__main__":
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load")
-    print(
-        f"{os.getloadavg()[0]:.1f}; Python {platform.python_version()}, httpx2 {httpx2.__version__}"
-    )
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"Python {platform.python_version()}, aiohttp {aiohttp.__version__}")
     runs = [with_server(LATENCY_S, N_ASKED)[:2] for _ in range(3)]
     ideal = N_ASKED / IN_FLIGHT * LATENCY_S
     busy = sorted(ideal / seconds for seconds, _ in runs)

@@ -137,7 +137,9 @@ def test_what_cannot_pass_is_asked_once(model_of, status, more, message):
 
 
 def test_a_server_that_is_not_there(model_of):
-    with pytest.raises(RuntimeError, match=r"localhost:9 did not answer in 3 .*ConnectError"):
+    with pytest.raises(
+        RuntimeError, match=r"localhost:9 did not answer in 3 .*ClientConnectorError"
+    ):
         model_of("http://localhost:9/v1")
 
 
