@@ -125,6 +125,10 @@ KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     "negate": lambda m, rng: hard_edits.negate(m.positive, rng),
     "claim": lambda m, rng: edits.replace_sentences(m.positive, m.draw_near(rng), rng),
     "fuse": lambda m, rng: hard_edits.fuse(m.positive, m.read_source(), rng),
+    # names that change places, the subjects or aspects of the source, opinions turned round
+    "trade": lambda m, rng: hard_edits.trade(m.positive, m.read_source(), rng),
+    "term": lambda m, rng: hard_edits.exchange_terms(m.positive, m.read_source(), rng),
+    "opinion": lambda m, rng: hard_edits.turn_opinions(m.positive, rng),
     # neighbouring words change places
     "swap": lambda m, rng: edits.swap_words(m.positive, rng),
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
