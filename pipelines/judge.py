@@ -39,7 +39,7 @@ from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
-from reffree.features.aspects import KINDS_OF_HEAD
+from reffree.features.aspects import NEWS_HEADS
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
@@ -50,7 +50,11 @@ USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
     *("rouge1", "rouge2", "rougeL", "sms", "wms", "s+wms", "cosine"),
     *("rouge2_p:source", "sms:source", "s+wms:source", "cosine:source"),
-    *("reffree@news", *(f"reffree@news.{aspect}" for aspect in KINDS_OF_HEAD)),
+    *(
+        f"reffree@{scorer}{head}"
+        for scorer in SHIPPED
+        for head in ("", *(f".{name}" for name in NEWS_HEADS.kinds))
+    ),
 )
 """Metrics that are judged where the rows have what they need."""
 

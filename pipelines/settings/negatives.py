@@ -46,10 +46,10 @@ def negatives_config(
 
     Where neither kinds nor a preset are named, those that teach the heads of a scorer.
     """
-    from reffree.features.aspects import ALL_KINDS, POSITIVES_OF_HEADS
+    from reffree.features.aspects import NEWS_HEADS
     from reffree.negatives import KINDS, PRESETS, NegativesConfig
 
-    heads = {"kinds": ALL_KINDS, "positives": POSITIVES_OF_HEADS}
+    heads = {"kinds": NEWS_HEADS.all_kinds, "positives": NEWS_HEADS.positives}
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {} if kinds else heads
     if any("=" in kind for kind in kinds):
         weights = _weights(kinds)
