@@ -34,7 +34,7 @@ from reffree.training_pairs.rows import text_key
 from sms.naming import AnyPath, OneOrMore, several
 from sms.scoring import score_texts
 
-SHIPPED = ("news", "general")
+SHIPPED = "news"
 TRAITS = ("length", "density")
 """Metrics that are no quality, in the names of `assay metrics`."""
 

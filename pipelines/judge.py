@@ -27,7 +27,7 @@ from cluster.store import absolute, join, write_whole
 from pipelines.correlation.run import correlate
 from pipelines.fetched import fetched_config
 from pipelines.reports.terminal import wrapped
-from pipelines.reports.verdict import Verdict, verdict_of
+from pipelines.reports.verdict import SHIPPED, Verdict, verdict_of
 from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
@@ -99,6 +99,7 @@ class Judgement:
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
             *self.verdict.lines(self._cheapest),
+            *self.verdict.advice,
             f"({self.verdict.title}; {about.compared}, raters: {about.raters})",
             self.verdict.meaning,
             *self.notes,
