@@ -8,6 +8,7 @@ from agreement.accuracy import calibrate_ties, soft_pairwise_accuracy
 from agreement.coefficients import COEFFICIENTS
 from agreement.differences import DifferenceTest, compare_correlations, holm
 from agreement.intervals import Interval
+from agreement.letters import compact_letters
 from agreement.levels import (
     LEVELS,
     Correlation,
@@ -37,6 +38,7 @@ __all__ = [
     "Interval",
     "Resamples",
     "calibrate_ties",
+    "compact_letters",
     "compare_correlations",
     "compare_systems",
     "correlate",

@@ -9,6 +9,7 @@ any number of documents where differences are as likely to be positive as negati
 from __future__ import annotations
 
 import itertools
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,11 +53,16 @@ def mean_intervals(
     ends for fewer documents than `FEWEST_DOCUMENTS`.
     """
     (matrix,) = as_matrices(scores=scores)
-    counts = draw_counts(matrix.shape[1], n_resamples=n_resamples, rng=rng)
     have = ~np.isnan(matrix)
-    n_drawn = counts @ have.T.astype(np.float64)
-    sums = counts @ np.where(have, matrix, 0.0).T
-    draws = np.where(n_drawn > 0, sums / np.maximum(n_drawn, 1.0), np.nan)
+    step = max(1, CHUNK_NUMBERS // max(matrix.shape[1], 1))
+    blocks = []
+    for start in range(0, n_resamples, step):
+        n_of_block = min(step, n_resamples - start)
+        counts = draw_counts(matrix.shape[1], n_resamples=n_of_block, rng=rng)
+        n_drawn = counts @ have.T.astype(np.float64)
+        sums = counts @ np.where(have, matrix, 0.0).T
+        blocks.append(np.where(n_drawn > 0, sums / np.maximum(n_drawn, 1.0), np.nan))
+    draws = np.concatenate(blocks)
     return [
         percentile_interval(
             draws[:, system],
@@ -77,39 +83,48 @@ def compare_systems(
     *,
     n_resamples: int = 1_000,
     rng: np.random.Generator,
-) -> PairedComparison:
-    """Compare two systems' scores on the same documents: paired bootstrap and permutation test.
+) -> list[PairedComparison]:
+    """Compare pairs of systems on the same documents: paired bootstrap and permutation test.
 
-    Scores have shape (n_documents,). The interval is Koehn's (2004), widened. His test by the same
-    draws finds a difference in a tenth of all samples of ten documents where there is none, at a
-    level of .05; Fisher's permutation test (1935) does not. Undefined, with a reason, if they share
-    fewer documents than `FEWEST_DOCUMENTS`.
+    Scores have shape (n_pairs, n_documents). The interval is Koehn's (2004), widened. His test by
+    the same draws finds a difference in a tenth of all samples of ten documents where there is
+    none, at a level of .05; Fisher's permutation test (1935) does not. Undefined, with a reason, if
+    two share fewer documents than `FEWEST_DOCUMENTS`. Each pair has draws as if it were the only
+    one: `rng` is copied, and pairs of as many documents share theirs.
     """
-    a, b = as_stack("scores_a", scores_a, 1), as_stack("scores_b", scores_b, 1)
+    a, b = as_stack("scores_a", scores_a, 2), as_stack("scores_b", scores_b, 2)
     if a.shape != b.shape:
-        raise ValueError(f"`scores_b` must have {a.size} documents like `scores_a`, got {b.size}")
+        raise ValueError(f"`scores_b` must have the shape {a.shape} of `scores_a`, got {b.shape}")
     shared = ~(np.isnan(a) | np.isnan(b))
-    n_shared = int(shared.sum())
-    reason = _too_few(n_shared, "no document has both scores")
-    a, b = a[shared], b[shared]
+    n_shared = shared.sum(1).tolist()
     is_close = np.abs(a - b) <= TIE_RTOL * np.maximum(np.abs(a), np.abs(b))
     differences = np.where(is_close, 0.0, a - b)
-    draws, p_value = np.full(n_resamples, np.nan), np.nan
-    if reason is None:
-        draws = _resampled_means(differences, n_resamples, rng)
+    draws = np.full((len(a), n_resamples), np.nan)
+    p_values = np.full(len(a), np.nan)
+    for n in {*n_shared} - {*range(FEWEST_DOCUMENTS)}:
+        pairs = [k for k, of_pair in enumerate(n_shared) if of_pair == n]
+        values = differences[pairs][shared[pairs]].reshape(-1, n)
+        sizes = (np.abs(a[pairs]) + np.abs(b[pairs]))[shared[pairs]].reshape(-1, n)
+        of_these = deepcopy(rng)
+        draws[pairs] = _resampled_means(values, n_resamples, of_these)
         # Sums of n terms differ by no more than this in how they were rounded.
-        rounding = n_shared * float(np.finfo(np.float64).eps * (np.abs(a) + np.abs(b)).sum())
-        p_value = _swap_p_value(differences, rounding, n_resamples, rng)
-    value = float(differences.mean()) if n_shared else np.nan
-    return PairedComparison(
-        difference=percentile_interval(
-            draws, value, widened(CONFIDENCE, n_shared), "bootstrap-documents", reason
-        ),
-        p_value=p_value,
-        n_documents=n_shared,
-        n_missing=shared.size - n_shared,
-        reason=reason,
-    )
+        rounding = n * float(np.finfo(np.float64).eps) * sizes.sum(1)
+        p_values[pairs] = _swap_p_values(values, rounding, n_resamples, of_these)
+    results = []
+    for k, n in enumerate(n_shared):
+        reason = _too_few(n, "no document has both scores")
+        value = float(differences[k][shared[k]].mean()) if n else np.nan
+        ends = (widened(CONFIDENCE, n), "bootstrap-documents", reason)
+        results.append(
+            PairedComparison(
+                difference=percentile_interval(draws[k], value, *ends),
+                p_value=float(p_values[k]),
+                n_documents=n,
+                n_missing=int((np.isnan(a[k]) ^ np.isnan(b[k])).sum()),
+                reason=reason,
+            )
+        )
+    return results
 
 
 def _too_few(n_documents: int, reason_for_none: str) -> str | None:
@@ -119,26 +134,36 @@ def _too_few(n_documents: int, reason_for_none: str) -> str | None:
     return f"needs at least {FEWEST_DOCUMENTS} documents, got 1" if n_documents else reason_for_none
 
 
-def _swap_p_value(
-    differences: np.ndarray, rounding: float, n_swaps: int, rng: np.random.Generator
-) -> float:
-    """Test two-sided whether the mean is 0, by random signs; by all of them where they are few."""
-    moved = differences[differences != 0.0]
-    least = abs(moved.sum()) - rounding
-    if 2**moved.size <= n_swaps:
-        signs = np.array([*itertools.product((-1.0, 1.0), repeat=moved.size)])
-        return float((np.abs(signs @ moved) >= least).mean())
-    blocks = random_signs(n_swaps, moved.shape, max(1, CHUNK_NUMBERS // moved.size), rng)
-    n_hits = sum(int((np.abs(signs @ moved) >= least).sum()) for signs in blocks)
-    return (1 + n_hits) / (1 + n_swaps)
+def _swap_p_values(
+    differences: np.ndarray, rounding: np.ndarray, n_swaps: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Test two-sided whether means are 0, by random signs; by all of them where they are few.
+
+    Differences have shape (n_pairs, n_documents). Pairs that differ on as many documents have the
+    same signs.
+    """
+    p_values = np.empty(len(differences))
+    n_moved = (differences != 0.0).sum(1)
+    for n in np.unique(n_moved).tolist():
+        pairs = np.flatnonzero(n_moved == n)
+        moved = differences[pairs][differences[pairs] != 0.0].reshape(len(pairs), n)
+        least = np.abs(moved.sum(1)) - rounding[pairs]
+        if 2**n <= n_swaps:
+            signs = np.array([*itertools.product((-1.0, 1.0), repeat=n)])
+            p_values[pairs] = (np.abs(signs @ moved.T) >= least).mean(0)
+            continue
+        blocks = random_signs(n_swaps, (n,), max(1, CHUNK_NUMBERS // n), deepcopy(rng))
+        n_hits = sum((np.abs(signs @ moved.T) >= least).sum(0) for signs in blocks)
+        p_values[pairs] = (1 + n_hits) / (1 + n_swaps)
+    return p_values
 
 
 def _resampled_means(values: np.ndarray, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Average values drawn with replacement, shape (n_resamples,), some resamples at a time."""
-    n = len(values)
+    """Average rows of values drawn with replacement, the same of all; (n_rows, n_resamples)."""
+    n = values.shape[1]
     step = max(1, CHUNK_NUMBERS // n)
     parts = [
-        draw_counts(n, n_resamples=min(step, n_resamples - start), rng=rng) @ values
+        draw_counts(n, n_resamples=min(step, n_resamples - start), rng=rng) @ values.T
         for start in range(0, n_resamples, step)
     ]
-    return np.concatenate(parts) / n
+    return np.concatenate(parts).T / n

@@ -10,6 +10,7 @@ Examples
 1.0
 """
 
+from assay._scorer import Scorer
 from assay._verbs import (
     compare,
     correlate,
@@ -17,7 +18,6 @@ from assay._verbs import (
     evaluate,
     explain,
     judge,
-    load_scorer,
     metrics,
     negatives,
     preferences,
@@ -28,18 +28,16 @@ from assay._verbs import (
     train,
 )
 from sms.reward import Reward
-from sms.scorers import SentenceMover
 
 __all__ = [
     "Reward",
-    "SentenceMover",
+    "Scorer",
     "compare",
     "correlate",
     "encoders",
     "evaluate",
     "explain",
     "judge",
-    "load_scorer",
     "metrics",
     "negatives",
     "preferences",

@@ -1,4 +1,4 @@
-"""Rows in memory as a corpus: any kind of table in, the same kind with scores out."""
+"""Rows in memory: any kind of table in, the same kind with scores out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +19,12 @@ import pyarrow.parquet as pq
 from cluster.ids import id_text
 from cluster.schema import MissingColumnError, column_called
 from cluster.store import write_whole
-from pipelines.score import score, score_corpus
 from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
 from sms.settings import shown
+
+if TYPE_CHECKING:
+    from pipelines.runs.score_run import ScoreRun
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ _ACCEPTED = {
     "system_id": ("system_id",),
 }
 """What `data` may call each of our columns, in order of preference."""
+_PLURALS = {"reference": "references", "source": "sources"}
+"""What a scorer calls these."""
 _OURS_IN_DATA = "assay."
 """Before the name of a column of ours where `data` has one of that name."""
 _OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accepted}
@@ -55,36 +58,54 @@ class Memory:
     asked: Mapping[str, Any]
     """Our name to the name in `data`, or to a list of several, where it was given."""
 
-    def score(self, arguments: dict[str, Any]) -> Any:
-        """Score them as a run does, in a temporary folder if there is no `out`."""
-        if arguments["limit"] is not None:
-            raise ValueError("`limit` is for files; give the first rows of `data` instead")
-        is_run = arguments["out"] is not None
-        arguments = arguments | {"columns": None}
-        with TemporaryDirectory() as folder, called({f"{folder}/rows.parquet": "data"}):
-            corpus = f"{folder}/rows.parquet"
-            if is_run:
-                corpus = f"{os.fspath(arguments['out']).rstrip('/')}-rows.parquet"
-            try:
-                _write(corpus, self._corpus(arguments["keep"]))
-                if is_run:
-                    return score(corpus, ScoreSettings(**arguments))
-                # The table that comes back has all columns: none needs to be kept.
-                arguments |= {"keep": (), "out": f"{folder}/run"}
-                run = score_corpus(corpus, ScoreSettings(**arguments))
-                table = run.to_arrow()
-            except MissingColumnError as error:
-                raise self._missing(error.column, error.column) from None
-        names = self._names_of_scores(
-            name
-            for name in table.column_names
-            if pa.types.is_floating(table[name].type) or name == "status"
-        )
-        scores = {named: table[name].combine_chunks() for name, named in names.items()}
-        signatures = {names[name]: signature for name, signature in run.signatures.items()}
-        return _with_scores(self.data, scores, signatures)
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        is_listed = isinstance(self.data, list)
+        return len(self.data if is_listed else next(iter(self.columns.values()), ()))
 
-    def _names_of_scores(self, names: Iterable[str]) -> dict[str, str]:
+    def texts(self, needed: Sequence[str]) -> pa.Table:
+        """Return the columns that a scorer needs, by our names; which is missing, it will say."""
+        named = self._named()
+        return self._table(
+            {ours: named[ours] for ours in named if _PLURALS.get(ours, ours) in needed}
+        )
+
+    def run(self, arguments: dict[str, Any]) -> ScoreRun:
+        """Score them as a corpus of files, into a folder."""
+        from pipelines.score import score  # takes a moment
+
+        table = self._table(self._named())
+        kept = arguments["keep"]
+        for name in self.columns if kept == ("all",) else kept:
+            if name not in table.column_names:
+                table = table.append_column(name, self._cells(name, "keep"))
+        corpus = f"{os.fspath(arguments['out']).rstrip('/')}-rows.parquet"
+        _write(corpus, table)
+        with called({corpus: "data"}), self.naming_columns():
+            return score(corpus, ScoreSettings(**arguments | {"columns": None}))
+
+    def write_table(self, path: str, name: str) -> None:
+        """Write the table as it is; `name` is what messages call it."""
+        columns = {column: _array(column, cells) for column, cells in self.columns.items()}
+        _write(path, pa.table(columns), name)
+
+    @contextmanager
+    def naming_columns(self) -> Iterator[None]:
+        """Say how a column that is missing is named here."""
+        try:
+            yield
+        except MissingColumnError as error:
+            raise self._missing(error.column, error.column) from None
+
+    def with_scores(self, scores: pa.Table, signatures: Mapping[str, str]) -> Any:
+        """Put scores to a table of any kind, and how each was computed, where there is room."""
+        names = self.names_beside(scores.column_names)
+        columns = {names[name]: scores[name].combine_chunks() for name in names}
+        known = {names[name]: signature for name, signature in signatures.items()}
+        return _with_scores(self.data, columns, known)
+
+    def names_beside(self, names: Iterable[str]) -> dict[str, str]:
         """Name the columns that come to the table, whose own ones stay as they are."""
         named = {name: f"{_OURS_IN_DATA}{name}" if name in self.columns else name for name in names}
         if beside := [name for name in named if name != named[name]]:
@@ -96,30 +117,29 @@ class Memory:
             )
         return named
 
-    def write_table(self, path: str, name: str) -> None:
-        """Write the table as it is; `name` is what messages call it."""
-        columns = {column: _array(column, cells) for column, cells in self.columns.items()}
-        _write(path, pa.table(columns), name)
-
-    def _corpus(self, kept: Sequence[str]) -> pa.Table:
-        """Return the columns that a corpus has, by our names, and the kept ones."""
-        asked = {}
+    def _named(self) -> dict[str, Any]:
+        """Return by our name of a column its name in `data`, or a list of several."""
+        named = {
+            ours: column_called([*self.columns], accepted) for ours, accepted in _ACCEPTED.items()
+        }
+        named["candidate"] = named["candidate"] or "candidate"
         for name, theirs in self.asked.items():
             if name not in _OURS:
                 raise ValueError(f"unknown column `{name}` in `columns`; {nearest(name, _OURS)}")
-            asked[_OURS[name]] = theirs
-        table: dict[str, Any] = {}
-        for ours, accepted in _ACCEPTED.items():
-            own_name = column_called([*self.columns], accepted)
-            theirs = asked.get(ours, own_name)
-            if theirs is None and ours != "candidate":
-                continue
-            cells = self._cells(ours if theirs is None else theirs, ours)
+            named[_OURS[name]] = theirs
+        for ours, theirs in named.items():
+            if isinstance(theirs, str) and theirs not in self.columns:
+                raise self._missing(theirs, ours)
+        return {ours: theirs for ours, theirs in named.items() if theirs is not None}
+
+    def _table(self, named: Mapping[str, Any]) -> pa.Table:
+        table = {}
+        for ours, theirs in named.items():
+            cells = self._cells(theirs, ours)
+            if cells.null_count == len(cells):  # of numbers, as NumPy and pandas write no texts
+                cells = pa.nulls(len(cells))
             is_several = ours == "reference" and pa.types.is_list(cells.type)
             table["references" if is_several else ours] = cells
-        for name in self.columns if kept == ("all",) else kept:
-            if name not in table:
-                table[name] = self._cells(name, "keep")
         return pa.table(table)
 
     def _cells(self, theirs: Any, ours: str) -> pa.Array:
@@ -168,17 +188,15 @@ def rows_of(
     if kind and hasattr(data, "columns"):
         return Memory(data, _columns_of(data, kind), named)
     if kind:
-        return _of_texts(_texts(data), asked, columns or {})
+        return of_texts({"candidate": data, **_compared(asked)}, columns or {})
     if isinstance(data, str | bytes | os.PathLike) or not isinstance(data, Iterable):
         return None
     given = list(data)
-    if not given:
-        raise ValueError("`data` must have at least one row, or name at least one file, got none")
     if all(isinstance(row, Mapping) for row in given):
         return _of_dicts(given, named)
     are_texts = any(not isinstance(theirs, str) for theirs in asked.values())
     if are_texts or not all(isinstance(row, str | os.PathLike) for row in given):
-        return _of_texts(given, asked, columns or {})
+        return of_texts({"candidate": given, **_compared(asked)}, columns or {})
     return None
 
 
@@ -228,12 +246,15 @@ def _of_lists(data: Mapping[Any, Any], asked: Mapping[str, Any]) -> Memory:
     for name, cells in data.items():
         if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
             raise TypeError(f"column `{name}` of `data` must be a list, got {shown(cells)}")
-    columns = {str(name): list(cells) for name, cells in data.items()}
+    columns = {
+        str(name): cells if _library_of(cells) == "numpy" else list(cells)
+        for name, cells in data.items()
+    }
     lengths = {name: len(cells) for name, cells in columns.items()}
     if len({*lengths.values()}) > 1:
         told = ", ".join(f"{name} ({n})" for name, n in lengths.items())
         raise ValueError(f"columns of `data` must be equally long, got {told}")
-    return Memory(columns, columns, asked)
+    return Memory(data, columns, asked)
 
 
 def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> Memory:
@@ -241,17 +262,22 @@ def _of_dicts(rows: Sequence[Mapping[Any, Any]], asked: Mapping[str, Any]) -> Me
     return Memory(rows, {str(name): [row.get(name) for row in rows] for name in names}, asked)
 
 
-def _of_texts(texts: Sequence[Any], asked: Mapping[str, Any], columns: Mapping[str, str]) -> Memory:
-    """Make rows of texts and of what they are compared with."""
-    cells = {"candidate": list(texts)}
-    for name in asked.keys() & {"reference", "source"}:
-        given = asked[name]
+def _compared(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts that candidates are compared with, which were given in place of names."""
+    return {name: asked[name] for name in ("reference", "source") if name in asked}
+
+
+def of_texts(texts: Mapping[str, Any], columns: Mapping[str, str]) -> Memory:
+    """Make rows of the candidates, which come first, and of what they are compared with."""
+    cells: dict[str, list[Any]] = {}
+    for name, given in texts.items():
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise TypeError(f"`{name}` must be a list, as `data` is one, got {shown(given)}")
+            raise TypeError(f"`{name}` must be a list of texts, got {shown(given)}")
         cells[name] = _texts(given)
-        if len(cells[name]) != len(texts):
+        n_texts = len(next(iter(cells.values())))
+        if len(cells[name]) != n_texts:
             raise ValueError(
-                f"`{name}` must have a text for each of {len(texts)} candidates, got "
+                f"`{name}` must have a text for each of {n_texts} candidates, got "
                 f"{len(cells[name])}"
             )
     rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
@@ -338,14 +364,17 @@ def _with_scores(data: Any, scores: Mapping[str, pa.Array], signatures: Mapping[
         text = json.dumps(dict(signatures), ensure_ascii=False)
         metadata = {**(data.schema.metadata or {}), "assay.signatures": text}
         return data.replace_schema_metadata(metadata)
+    if isinstance(data, Mapping) and "numpy" in map(_library_of, data.values()):
+        arrays = {name: x.to_numpy(zero_copy_only=False) for name, x in scores.items()}
+        return {**data, **arrays}
     cells = {name: column.to_pylist() for name, column in scores.items()}
+    if isinstance(data, Mapping):  # also a batch of `datasets.Dataset.map`
+        return {**data, **cells}
     if kind == "datasets":
         data = data.remove_columns([name for name in scores if name in data.column_names])
         for name, column in cells.items():
             data = data.add_column(name, column)
         return data
-    if isinstance(data, Mapping):
-        return {**data, **cells}
     columns = zip(*cells.values(), strict=True)
     return [
         {**row, **dict(zip(cells, x, strict=True))} for row, x in zip(data, columns, strict=True)

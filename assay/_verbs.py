@@ -20,10 +20,10 @@ from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.preferences import PreferencesSettings
 from pipelines.settings.reinforce import ReinforceSettings
 from pipelines.settings.reproduce import ReproduceSettings
-from pipelines.settings.score import ScoreSettings
+from pipelines.settings.score import ScorerSettings, ScoreSettings
 from pipelines.settings.train import TrainSettings
 from sms.naming import AnyPath, OneOrMore
-from sms.settings import shown
+from sms.settings import settings_of, shown
 
 if TYPE_CHECKING:
     from assay._rows import Rows
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pipelines.reports.comparison import ScoreComparison
     from pipelines.reports.explain_page import ExplainedSystem
     from pipelines.reports.preferences import Preferences
+    from pipelines.runs.score_run import ScoreRun
     from pipelines.status import RunStatus
     from pipelines.tables.records import AgreementResult
     from pipelines.train_model import TrainedScorer
     from pipelines.train_on_ratings import RatedTraining
-    from reffree.scorers.scorer import LearnedScorer
     from sms.encoders.registry import EncoderKind
     from sms.metric import Metric
 
@@ -70,7 +70,8 @@ def score(data: Rows, settings: _Call) -> Any:
     kind of table comes back, in order, with a column of floats per score and `status`: null where
     a row has its scores, else why it has none. Columns of `data` stay as they are: where one is
     called `status`, ours is `assay.status`, and so on. No ids are needed. Signatures are in `attrs`
-    of a pandas table and in the metadata of an Arrow one, under `assay.signatures`.
+    of a pandas table and in the metadata of an Arrow one, under `assay.signatures`. The models stay
+    in memory for a next call with the same settings; a `Scorer` keeps them for as long as you like.
 
     Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. For files, and
     for rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.
@@ -82,25 +83,54 @@ def score(data: Rows, settings: _Call) -> Any:
         for name in ("candidate", "reference", "source")
         if getattr(settings, name) is not None
     }
-    arguments = shared_fields(ScoreSettings, settings)
     rows = rows_of(data, columns, settings.columns)
     if rows is None:
-        files = files_of(data)
-        if settings.out is None:
-            raise ValueError(
-                "`out` must name a folder for the scores of files, got none (for texts in place of "
-                "files, give `reference` or `source` as lists, too)"
-            )
-        for ours, theirs in columns.items():
-            if not isinstance(theirs, str):
-                raise TypeError(
-                    f"`{ours}` must be the name of one column of the files, got {shown(theirs)}"
-                )
-        arguments["columns"] = {**(settings.columns or {}), **columns} or None
-        from pipelines.score import score as run
+        return _score_files(files_of(data), columns, settings)
+    if not rows.n_rows:
+        or_file = "" if rows.columns else " or name at least one file,"
+        raise ValueError(f"`data` must have at least one row,{or_file} got none")
+    arguments = shared_fields(ScoreSettings, settings)
+    if settings.out is not None:
+        if settings.limit is not None:
+            raise ValueError("`limit` is for files; give the first rows of `data` instead")
+        return rows.run(arguments)
+    from assay._scorer import warm_scorer
 
-        return run(files, ScoreSettings(**arguments))
-    return rows.score(arguments)
+    return warm_scorer(_scorer_settings(settings))._put_to(rows)
+
+
+def _scorer_settings(settings: _Call) -> ScorerSettings:
+    """Return the settings of a scorer; refuse those of a run, which makes files."""
+    shared = shared_fields(ScorerSettings, settings)
+    for setting in settings_of(ScoreSettings):
+        value = getattr(settings, setting.name)
+        if setting.name not in ("out", "keep", *shared) and value != setting.checked(
+            setting.default
+        ):
+            raise ValueError(
+                f"`{setting.name}` is for files, and for rows with `out`; leave it out, or add "
+                "`out=FOLDER`"
+            )
+    columns = ("candidate", "reference", "source", "columns")
+    return ScorerSettings(**{name: x for name, x in shared.items() if name not in columns})
+
+
+def _score_files(files: OneOrMore, columns: Mapping[str, Any], settings: _Call) -> ScoreRun:
+    from pipelines.score import score as run
+
+    if settings.out is None:
+        raise ValueError(
+            "`out` must name a folder for the scores of files, got none (for texts in place of "
+            "files, give `reference` or `source` as lists, too)"
+        )
+    for ours, theirs in columns.items():
+        if not isinstance(theirs, str):
+            raise TypeError(
+                f"`{ours}` must be the name of one column of the files, got {shown(theirs)}"
+            )
+    arguments = shared_fields(ScoreSettings, settings)
+    arguments["columns"] = {**(settings.columns or {}), **columns} or None
+    return run(files, ScoreSettings(**arguments))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +184,15 @@ def correlate(scores: OneOrMore, settings: CorrelateSettings) -> AgreementResult
 
 
 @keywords(CompareSettings)
-def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
+def compare(
+    scores_a: AnyPath, scores_b: AnyPath | None, settings: CompareSettings
+) -> ScoreComparison:
     """Say which system has the higher scores, without ratings.
 
-    Both are folders of `assay score` or files of scores. Where they hold the same systems, two
-    runs of each are compared, else every system of the one with every system of the other, on
-    the documents both have. A metric whose signature differs is refused.
+    Both are folders of `assay score` or files of scores. Without `scores_b`, every pair of systems
+    of `scores_a` is compared; `means` then has letters that say which differ. Where both hold the
+    same systems, two runs of each are compared, else every system of the one with every system of
+    the other, on the documents both have. A metric whose signature differs is refused.
     """
     from pipelines.compare import compare as run
 
@@ -263,29 +296,6 @@ def status(out: AnyPath) -> RunStatus:
     from pipelines.status import run_status
 
     return run_status(out)
-
-
-def load_scorer(
-    folder: AnyPath, *, device: str = "cpu", cache_folder: AnyPath | None = None
-) -> LearnedScorer:
-    """Load a scorer that `train` has written, or the one in the package, `news`.
-
-    Parameters
-    ----------
-    folder : path
-        The scorer's folder, or `FOLDER.HEAD` for one of its heads, for example `news.fluency`.
-    device : {"cpu", "cuda"}
-    cache_folder : path, optional
-        Keeps an encoder's vectors for later.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or was changed, or the encoder is not the one it was trained with.
-    """
-    from reffree.scorers.scorer import load_scorer as load
-
-    return load(folder, device=device, cache_folder=cache_folder)
 
 
 def metrics() -> Mapping[str, Metric]:

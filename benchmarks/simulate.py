@@ -86,6 +86,7 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     """Measure what the driver needs for a shard: seconds of its core, and of the clock."""
     sys.path.insert(0, str(ROOT))
     from cluster import Job, Piece, Shard, ShardReport
+    from cluster.children import import_path
     from cluster.driver import Driver
     from cluster.facts import Facts
     from cluster.history import History
@@ -94,6 +95,7 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     from cluster.schedule import SLOW_AFTER_S, Schedule
     from cluster.serving import Ready, Setup
 
+    os.environ["PYTHONPATH"] = import_path()
     ray.init(
         address="local",
         num_cpus=n_workers,
@@ -132,7 +134,7 @@ def hand_out_seconds(n_shards: int, n_workers: int) -> tuple[float, float]:
     try:
         needs = Needs(cpus=1, gpus=0.0)
         setup = Setup(make_scorer=lambda _: None)  # never called
-        driver = Driver(IdlePool(setup, needs, n_workers, is_own_cluster=True))
+        driver = Driver(IdlePool(setup, needs, n_workers))
         driver.start(n_workers)
         driver.wait_for(n_workers)
         started, cpu_started = time.perf_counter(), time.process_time()

@@ -3,21 +3,27 @@
 While a driver lives it writes `progress.json` every few seconds; one that is left behind, for
 `assay status` to read, tells of a driver that died. A second driver stops when it sees that the
 first one lives: on the same machine by its process, on another one because the file changes, so
-that no two machines' clocks are compared. Where two work in one folder nevertheless, as both began
-at once or one was frozen, work is wasted, but no score is wrong: a shard's file is the same whoever
-writes it.
+that no two machines' clocks are compared.
+
+In a local folder, looking for another driver and writing `progress.json` are one step, under a lock
+of the folder: of drivers that begin at once, one goes on. Object stores have no lock, nor have some
+network filesystems. There two that begin within the same second may both go on; so may one that was
+frozen for long, anywhere. Then work is wasted, and one that is `--fresh` deletes files that the
+other has written, but no score is wrong: a shard's file is the same whoever writes it, and a run
+that misses one says so.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +32,7 @@ from uuid import uuid4
 
 from cluster.manifest import PROGRESS_FILE, refusing_damage
 from cluster.progress import Pace, Progress
-from cluster.store import delete_file, join, read_whole, write_whole
+from cluster.store import delete_file, join, naming, read_whole, write_whole
 from cluster.worker import node_name
 from sms.urls import is_url
 
@@ -92,6 +98,18 @@ class LiveRun:
         self._thread = threading.Thread(target=self._keep_writing, name="progress", daemon=True)
 
     def __enter__(self) -> LiveRun:
+        if is_url(self._out):
+            self._claim()
+        else:
+            folder = Path(self._out)
+            self._made = [one for one in (folder, *folder.parents) if not one.exists()]
+            with _locked(folder):
+                self._claim()
+        self._thread.start()
+        return self
+
+    def _claim(self) -> None:
+        """Write `progress.json`, unless another driver lives."""
         other = None
         with suppress(ValueError):  # damaged: a driver that lives writes it again
             other = read_progress(self._out)
@@ -102,12 +120,7 @@ class LiveRun:
             )
         with suppress(FileNotFoundError, NotADirectoryError):
             self._left = read_whole(self._path)
-        if not is_url(self._out):
-            folder = Path(self._out)
-            self._made = [one for one in (folder, *folder.parents) if not one.exists()]
         self.write()
-        self._thread.start()
-        return self
 
     def __exit__(self, *exception: object) -> None:
         # Whatever has ended the run, `run.json` has been written by now and says all that is here.
@@ -117,9 +130,10 @@ class LiveRun:
             write_whole(self._path, self._left)
         else:
             delete_file(self._path)
-        with suppress(OSError):  # not empty: there is output
-            for folder in self._made:
-                folder.rmdir()
+        if self._made:
+            with suppress(OSError), _locked(self._made[0]):  # not empty: there is output
+                for folder in self._made:
+                    folder.rmdir()
 
     def begin(self, fingerprint: str, progress: Progress) -> None:
         """Say which run goes on, once its `run.json` is written."""
@@ -170,6 +184,30 @@ class LiveRun:
                 self.write()
             except OSError:  # storage that is away for a while; the scores themselves matter more
                 logger.warning("cannot write %s", self._path, exc_info=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Make a folder and keep it locked; the system frees the lock of a process that dies."""
+    handle = _lock(folder)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path) -> int:
+    while True:
+        with naming(str(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+        # A run that leaves nothing deletes the folder that it made, perhaps just now.
+        with suppress(FileNotFoundError):
+            handle = os.open(folder, os.O_RDONLY)
+            with suppress(OSError):  # a filesystem without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
+                return handle
+            os.close(handle)
 
 
 def read_progress(out: str) -> DriverProgress | None:

@@ -206,9 +206,9 @@ def delete_own_files(out: str) -> None:
     """Delete what runs have left in a folder, and nothing else.
 
     `run.json` stays until the next run replaces it, so that the folder is never without one while
-    there are scores in it.
+    there are scores in it; `progress.json` is that of the driver that deletes.
     """
-    for name in (SUCCESS_FILE, PROGRESS_FILE, PAGE_FILE):
+    for name in (SUCCESS_FILE, PAGE_FILE):
         delete_file(join(out, name))
     for folder in _OWN_FILES:
         _delete_in(out, folder)

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def connected(
     address: str | None,
-    n_cpus: int,
+    n_cpus: int = 1,
     *,
     is_open_allowed: bool = False,
     sends_packages: bool = False,

@@ -50,7 +50,7 @@ def describe(setup: Setup, out: str, options: RayOptions, _say: Callable[..., No
 
 def count_gpus(address: str, is_open_allowed: bool, _say: Callable[..., None]) -> int:
     """Join a cluster and count the GPUs of its nodes."""
-    with connected(address, 1, is_open_allowed=is_open_allowed):
+    with connected(address, is_open_allowed=is_open_allowed):
         return int(sum(node.get("GPU", 0) for node in resources_of_nodes()))
 
 
@@ -58,23 +58,17 @@ def count_gpus(address: str, is_open_allowed: bool, _say: Callable[..., None]) -
 def _driver(
     setup: Setup, out: str, options: RayOptions, expected: Facts | None
 ) -> Iterator[tuple[Driver, Needs]]:
-    """Join the cluster that is asked for, or start one; drive workers there till the end."""
-    is_own = options.address is None
+    """Join the cluster that is asked for; drive workers there till the end."""
     cluster = connected(
-        options.address,
-        (options.workers or 1) * (options.cpus_per_worker or 1),
-        is_open_allowed=options.is_open_allowed,
-        sends_packages=True,
+        options.address, is_open_allowed=options.is_open_allowed, sends_packages=True
     )
-    with cluster, _mark(None if is_own else out) as mark:
-        needs = Needs.of(options, resources_of_nodes())
-        setup = replace(setup, threads=needs.cpus, mark=mark)
-        if setup.versions is not None:
-            here = facts_here(setup.versions)
-            here = replace(here, versions={**here.versions, **setup.versions})
-            expected = replace(here, scorer=expected.scorer if expected else {})
-        pool = RayPool(setup, needs, options.workers, is_own_cluster=is_own)
-        driver = Driver(pool, expected, on_look=RunMetrics().set)
+    with cluster, _mark(out) as mark:
+        needs, versions = Needs.of(options, resources_of_nodes()), options.versions
+        setup = replace(setup, threads=needs.cpus, versions=versions, mark=mark)
+        here = facts_here(versions)
+        here = replace(here, versions={**here.versions, **versions})
+        expected = replace(here, scorer=expected.scorer if expected else {})
+        driver = Driver(RayPool(setup, needs, options.workers), expected, on_look=RunMetrics().set)
         try:
             yield driver, needs
         finally:
@@ -82,12 +76,12 @@ def _driver(
 
 
 @contextmanager
-def _mark(out: str | None) -> Iterator[str | None]:
+def _mark(out: str) -> Iterator[str | None]:
     """Leave a file in a folder, as long as workers have to show that they see this one.
 
     Its name is new each time, since a node may remember a file that another driver has left.
     """
-    if out is None or is_url(out):
+    if is_url(out):
         yield None
         return
     mark = join(out, f"{MARK}{uuid4().hex}")

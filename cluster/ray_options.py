@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 def cluster_address(asked: str | None) -> str | None:
@@ -27,12 +27,12 @@ class RayOptions:
     """Cores, and threads, of one worker; None is 1, and beside a GPU its share of the node's."""
     gpus_per_worker: float = 0.0
     """GPUs of one worker; may be a fraction."""
-    address: str | None = None
-    """None starts a cluster on this machine and stops it at the end; ``"auto"`` or a host joins
-    one. A connection this process already has is used as it is."""
+    address: str = "auto"
+    """Of the head node; ``"auto"`` is the cluster that this machine is part of. A connection that
+    this process already has is used as it is."""
     is_open_allowed: bool = False
     """Join a cluster that asks for no token."""
-    versions: Mapping[str, str] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
     """What this driver has, by distribution, and every node of a cluster must have too."""
     max_attempts: int = 3
     """After so many failures a shard is given up."""

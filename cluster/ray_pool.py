@@ -64,11 +64,8 @@ class RayPool:
 
     actor_class: type = Actor
 
-    def __init__(
-        self, setup: Setup, needs: Needs, n_workers: int | None, *, is_own_cluster: bool
-    ) -> None:
+    def __init__(self, setup: Setup, needs: Needs, n_workers: int | None) -> None:
         self._setup, self._needs, self._n_workers = setup, needs, n_workers
-        self._is_own_cluster = is_own_cluster
         self._job: Any = None
         self._threads = 2
         self._head = HeadWatch()
@@ -90,28 +87,22 @@ class RayPool:
         """
         if self._head.check():
             room = sum(map(self._needs.room_on, resources_of_nodes()))
-            if room == 0 and self._is_own_cluster:
-                raise ValueError(
-                    f"this machine has no room for a worker of {self._needs}; ask for less, or "
-                    "join a cluster with `--address`"
-                )
             if room == 0 and self._room is None:
                 logger.warning("no node has room for a worker of %s; waiting for one", self._needs)
             self._room = room
         if self._n_workers is not None:
             return self._n_workers, 0
-        return self._room or 0, 0 if self._is_own_cluster else MOST_WAITING
+        return self._room or 0, MOST_WAITING
 
     def start(self, worker: int) -> None:
         """Start an actor where there is room, or once there is."""
-        environment = worker_environment(self._needs.cpus, is_local=self._is_own_cluster)
         actor: Any = ray.remote(self.actor_class).options(
             num_cpus=self._needs.cpus,
             num_gpus=self._needs.gpus,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=self._threads,
-            runtime_env={"env_vars": environment},
+            runtime_env={"env_vars": worker_environment(self._needs.cpus, is_local=False)},
         )
         handle = actor.remote(self._setup, self._job)
         self._actors[worker] = handle

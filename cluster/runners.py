@@ -123,7 +123,7 @@ def run_ray(
     on_report: OnReport | None = None,
     *,
     on_start: OnStart | None = None,
-    options: RayOptions = RayOptions(),  # noqa: B008  (it is frozen)
+    options: RayOptions,
     describe: Describe = no_description,
     expected: Description | None = None,
 ) -> list[ShardReport]:
@@ -139,7 +139,7 @@ def run_ray(
     if not shards:
         return []
     reports = _Reports(job, on_report)
-    setup = _ray_setup(make_scorer, describe, options)
+    setup = _ray_setup(make_scorer, describe)
     tell = {"report": reports.add, "start": on_start or (lambda *_: None)}
     work = (shards, setup, reports.job, options, _as_expected(expected))
     try:
@@ -166,7 +166,7 @@ def describe_on_ray(
     Raises `ConnectionError`, `ValueError` and `RuntimeError` as `run_ray` does, and whatever making
     the scorer raises.
     """
-    work = (_ray_setup(make_scorer, describe, options), absolute(out), options)
+    work = (_ray_setup(make_scorer, describe), absolute(out), options)
     try:
         described: Description = _call_driver("describe", *work, tell={}, address=options.address)
     except ProcessLost as error:
@@ -195,12 +195,8 @@ def _called(name: str, *arguments: Any) -> Any:  # noqa: ANN401
     return resolve_name(f"cluster.ray_driver:{name}")(*arguments)
 
 
-def _ray_setup(
-    make_scorer: Callable[[int], Scorer], describe: Describe, options: RayOptions
-) -> Setup:
-    made_here = partial(_made_in, os.getcwd(), make_scorer)
-    versions = None if options.address is None else dict(options.versions or {})
-    return Setup(make_scorer=made_here, describe=describe, versions=versions)
+def _ray_setup(make_scorer: Callable[[int], Scorer], describe: Describe) -> Setup:
+    return Setup(make_scorer=partial(_made_in, os.getcwd(), make_scorer), describe=describe)
 
 
 def _made_in(folder: str, make_scorer: Callable[[int], Scorer], threads: int) -> Scorer:

@@ -1,6 +1,7 @@
 """Scores one shard: reads it, hands its rows to a scorer batch by batch, writes one whole file.
 
-The same function runs in one process and on Ray.
+The same function runs in one process and on Ray. `score_tables` is its middle, without files, for
+rows in memory.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import platform
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -49,22 +50,13 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
     or has not the rows the plan says; `RuntimeError` if the scorer does not return what it
     promised.
     """
-    clock = _Clock()
+    clock = Clock()
     shared = scorer if isinstance(scorer, SharedScorer) else SharedScorer(scorer)
     wanted = job.wanted or Wanted(needed=shared.input_columns)
-    batches = read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
-    if job.has_gpu:
-        batches = gathered(batches, GPU_BATCH_BYTES)
-    tables = clock.each("read", batches)
-    if job.overlaps:
-        tables = made_ahead(tables)
-    prepared = (_prepared(rows, shared, clock) for rows in tables)
-    finish = partial(_finished, scorer=shared, clock=clock)
-    results = (
-        mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
-        if job.overlaps
-        else map(finish, prepared)
+    tables = clock.each(
+        "read", read_batches(shard, wanted, job.batch_rows, use_threads=job.threads > 1)
     )
+    results = score_tables(tables, shared, overlaps=job.overlaps, has_gpu=job.has_gpu, clock=clock)
     try:
         scores = pa.concat_tables(results).combine_chunks()
         shared.check()
@@ -91,6 +83,32 @@ def score_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardR
         node=node_name(),
         processor=processor_kind(),
     )
+
+
+def score_tables(
+    tables: Iterable[pa.Table],
+    scorer: Scorer,
+    *,
+    overlaps: bool = False,
+    has_gpu: bool = False,
+    clock: Clock | None = None,
+) -> Iterator[pa.Table]:
+    """Score canonical tables, one after the other; rows keep their order.
+
+    A row comes out with its ids, if it has any, its scores, `status`, and what else the table has
+    besides texts. Where steps overlap, a table is made and another one prepared while a third is
+    compared. For a GPU, tables are joined until it has enough to do.
+    """
+    clock = clock or Clock()
+    if has_gpu:
+        tables = gathered(tables, GPU_BATCH_BYTES)
+    if overlaps:
+        tables = made_ahead(iter(tables))
+    prepared = (_prepared(rows, scorer, clock) for rows in tables)
+    finish = partial(_finished, scorer=scorer, clock=clock)
+    if overlaps:
+        return mapped_ahead(finish, prepared, threads=1, most=_HAND_OFF)
+    return map(finish, prepared)
 
 
 def try_shard(shard: Shard, scorer: Scorer | SharedScorer, job: Job) -> ShardReport:
@@ -138,7 +156,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {redacted(lines[0])}" if lines else type(error).__name__
 
 
-class _Clock:
+class Clock:
     """Adds up the seconds of every stage, which belongs to one thread; knows the first failure."""
 
     def __init__(self) -> None:
@@ -149,6 +167,7 @@ class _Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Charge a stage for what is done inside."""
         started = time.perf_counter()
         try:
             yield
@@ -169,9 +188,11 @@ class _Clock:
             yield item
 
 
-def _prepared(rows: pa.Table, scorer: SharedScorer, clock: _Clock) -> tuple[pa.Table, Any]:
+def _prepared(rows: pa.Table, scorer: Scorer, clock: Clock) -> tuple[pa.Table, Any]:
     """Return rows without their texts, which are no longer needed, and what the scorer made."""
-    readable = rows.filter(pc.is_null(rows[UNREADABLE])).drop_columns(UNREADABLE)
+    readable = rows.drop_columns(UNREADABLE)
+    if rows[UNREADABLE].null_count < rows.num_rows:
+        readable = readable.filter(pc.is_null(rows[UNREADABLE]))
     keys = rows.drop_columns([name for name in TEXTS if name in rows.column_names])
     prepared = None
     with clock.stage("prepare"):
@@ -180,26 +201,28 @@ def _prepared(rows: pa.Table, scorer: SharedScorer, clock: _Clock) -> tuple[pa.T
     return keys, prepared
 
 
-def _finished(batch: tuple[pa.Table, Any], scorer: SharedScorer, clock: _Clock) -> pa.Table:
+def _finished(batch: tuple[pa.Table, Any], scorer: Scorer, clock: Clock) -> pa.Table:
     keys, prepared = batch
-    is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
-    n_readable = int(is_readable.sum())
+    n_readable = keys[UNREADABLE].null_count
     with clock.stage("compare"):
         compared = scorer.compare(prepared) if n_readable else _empty_scores(scorer)
     scores = _checked(compared, n_readable, scorer)
-    if n_readable < len(is_readable):
+    status = scores[STATUS]
+    if n_readable < keys.num_rows:
         # Row i of the batch is the i-th readable one, or nothing.
+        is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
         scores = scores.take(places)
-    why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
-    columns = {name: keys[name] for name in IDS}
+        why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
+        status = pc.coalesce(why, scores[STATUS])
+    columns = {name: keys[name] for name in IDS if name in keys.column_names}
     columns |= {name: scores[name] for name in scorer.score_fields}
-    columns[STATUS] = pc.coalesce(why, scores[STATUS])
+    columns[STATUS] = status
     columns |= {name: keys[name] for name in keys.column_names if name not in IDS}
     return pa.table(columns)
 
 
-def _checked(compared: pa.Table, n_rows: int, scorer: SharedScorer) -> pa.Table:
+def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
     """Hold a scorer to its word, and make a score that is not a number a null with a status."""
     promised = (*scorer.score_fields, STATUS)
     missing = [name for name in promised if name not in compared.column_names]
@@ -208,12 +231,13 @@ def _checked(compared: pa.Table, n_rows: int, scorer: SharedScorer) -> pa.Table:
             f"the scorer must return {n_rows} rows of {', '.join(promised)}; got "
             f"{compared.num_rows} rows of {', '.join(compared.column_names)}"
         )
-    status = compared[STATUS].cast(pa.string())
+    status = _of_type(compared[STATUS], pa.string())
     columns = {}
     for name in scorer.score_fields:
-        scores = compared[name].cast(pa.float64())
-        is_nan = pc.fill_null(pc.is_nan(scores), False)
+        scores = _of_type(compared[name], pa.float64())
+        is_nan = pc.is_nan(scores)
         if pc.any(is_nan).as_py():
+            is_nan = pc.fill_null(is_nan, False)
             scores = pc.if_else(is_nan, pa.scalar(None, pa.float64()), scores)
             why = pc.if_else(is_nan, f"`{name}` is not a number", pa.scalar(None, pa.string()))
             status = pc.coalesce(status, why)
@@ -221,6 +245,10 @@ def _checked(compared: pa.Table, n_rows: int, scorer: SharedScorer) -> pa.Table:
     return pa.table({**columns, STATUS: status})
 
 
-def _empty_scores(scorer: SharedScorer) -> pa.Table:
+def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _empty_scores(scorer: Scorer) -> pa.Table:
     fields = [(name, pa.float64()) for name in scorer.score_fields]
     return pa.schema([*fields, (STATUS, pa.string())]).empty_table()

@@ -1,13 +1,14 @@
-"""Which system is better under each metric, from scores alone: two score folders, paired tests.
+"""Which system is better under each metric, from scores alone: paired tests.
 
-Where both hold the same systems, two runs of each are compared; where they hold different ones,
-every system of the one with every system of the other, on the documents both have. It speaks of
-the metrics, not of human judgement.
+Of one score folder, every pair of systems is compared. Of two that hold the same systems, two runs
+of each; of two that hold different ones, every system of the one with every system of the other. It
+speaks of the metrics, not of human judgement.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +16,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from agreement import TIE_RTOL, compare_systems, holm
+from agreement import TIE_RTOL, compact_letters, compare_systems, holm, mean_intervals
 from agreement.intervals import CONFIDENCE
 from cluster.output import output_of
 from pipelines.reports.comparison import (
+    PAIRS,
     RUNS,
     SYSTEMS,
     MetricComparison,
     ScoreComparison,
+    SystemMean,
     comparison_sheet,
     render_comparison,
 )
@@ -38,13 +41,18 @@ from sms.naming import AnyPath, counted
 
 
 @with_threads
-def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
-    """Compare two sets of scores without ratings, under every metric that both have.
+def compare(
+    scores_a: AnyPath, scores_b: AnyPath | None, settings: CompareSettings
+) -> ScoreComparison:
+    """Compare the systems of one set of scores, or two sets, without ratings.
 
-    Raises ValueError or OSError if the two cannot be compared, or `out` cannot be written.
+    Raises ValueError or OSError if there is nothing to compare, or `out` cannot be written.
     """
-    output = output_of(settings.out, *SUFFIXES, ".html", apart=[scores_a, scores_b])
-    result = _compared(scores_a, scores_b, settings)
+    if scores_b is None and settings.systems_b:
+        scores_b = scores_a
+    inputs = [scores_a] if scores_b is None else [scores_a, scores_b]
+    output = output_of(settings.out, *SUFFIXES, ".html", apart=inputs)
+    result = _compared(inputs, settings)
     if output and output.suffix == ".html":
         output.write(render_comparison(result).encode("utf-8", "replace"))
     elif output:
@@ -52,11 +60,12 @@ def compare(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> 
     return result
 
 
-def _compared(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -> ScoreComparison:
-    inputs = [find_scores(scores_a), find_scores(scores_b)]
-    keyed.check_columns(settings.columns, [each.files for each in inputs])
-    a = _read(inputs[0], settings, settings.systems_a, "--systems-a")
-    b = _read(inputs[1], settings, settings.systems_b, "--systems-b")
+def _compared(inputs: Sequence[AnyPath], settings: CompareSettings) -> ScoreComparison:
+    found = [find_scores(path) for path in inputs]
+    keyed.check_columns(settings.columns, [each.files for each in found])
+    a = b = _read(found[0], settings, settings.systems_a, "--systems-a")
+    if len(found) > 1:
+        b = _read(found[1], settings, settings.systems_b, "--systems-b")
     shared = [name for name in a.scores.metrics if name in b.scores.metrics]
     _check_comparable(a, b, shared)
     kind, pairs, notes = _pairs(a, b)
@@ -65,13 +74,22 @@ def _compared(scores_a: AnyPath, scores_b: AnyPath, settings: CompareSettings) -
     for i, p_holm in enumerate(holm(np.array([row.p_value for row in rows]))):
         higher = ("a" if rows[i].difference > 0 else "b") if p_holm <= 1.0 - CONFIDENCE else None
         rows[i] = replace(rows[i], p_holm=float(p_holm), higher=higher)
+    means = [
+        mean
+        for name in shared
+        if kind == PAIRS
+        for mean in _means(
+            name, a, documents, [row for row in rows if row.metric == name], settings
+        )
+    ]
     records = {record.path: record for side in (a, b) for record in side.scores.records}
     signatures = a.scores.signatures
     return ScoreComparison(
-        scores_a=os.fspath(scores_a),
-        scores_b=os.fspath(scores_b),
+        scores_a=os.fspath(inputs[0]),
+        scores_b=os.fspath(inputs[1]) if len(inputs) > 1 else None,
         kind=kind,
         rows=tuple(rows),
+        means=tuple(means),
         signatures={name: signatures[name] for name in shared if name in signatures},
         meanings=tuple(meanings(shared)),
         inputs=tuple(records.values()),
@@ -146,6 +164,13 @@ def _check_comparable(a: _Side, b: _Side, shared: Sequence[str]) -> None:
 
 def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
     """Say what is compared, with which pairs of systems, and who is left out."""
+    if a is b:
+        if len(a.systems) < 2:
+            raise ValueError(
+                f"one set of scores must have two systems to compare, but {a.path} has "
+                f"{keyed.listed(a.systems)}; name a second set of scores, too"
+            )
+        return PAIRS, list(itertools.combinations(a.systems, 2)), []
     shared = [system for system in a.systems if system in b.systems]
     if not shared:
         return SYSTEMS, list(itertools.product(a.systems, b.systems)), []
@@ -175,15 +200,12 @@ def _of_metric(
     of_a, of_b = (
         cell_matrix(side.scores.frame, metric, side.systems, documents) for side in (a, b)
     )
-    for system_a, system_b in pairs:
-        scores_a, scores_b = of_a[a.systems.index(system_a)], of_b[b.systems.index(system_b)]
-        has_row = ~(np.isnan(scores_a) & np.isnan(scores_b))
-        result = compare_systems(
-            scores_a[has_row],
-            scores_b[has_row],
-            n_resamples=settings.resamples,
-            rng=np.random.default_rng(settings.seed),
-        )
+    rows_a = of_a[[a.systems.index(system) for system, _ in pairs]]
+    rows_b = of_b[[b.systems.index(system) for _, system in pairs]]
+    rng = np.random.default_rng(settings.seed)
+    results = compare_systems(rows_a, rows_b, n_resamples=settings.resamples, rng=rng)
+    each = zip(pairs, rows_a, rows_b, results, strict=True)
+    for (system_a, system_b), scores_a, scores_b, result in each:
         shared = np.flatnonzero(~(np.isnan(scores_a) | np.isnan(scores_b)))
         x, y = scores_a[shared], scores_b[shared]
         names = [documents[i] for i in shared.tolist()]
@@ -213,6 +235,39 @@ def _of_metric(
         )
 
 
+def _means(
+    metric: str,
+    side: _Side,
+    documents: Sequence[str],
+    rows: Sequence[MetricComparison],
+    settings: CompareSettings,
+) -> Iterator[SystemMean]:
+    """Average a metric by system, the highest first, with the letters of tests of all pairs."""
+    matrix = cell_matrix(side.scores.frame, metric, side.systems, documents)
+    rng = np.random.default_rng(settings.seed)
+    intervals = mean_intervals(matrix, n_resamples=settings.resamples, rng=rng)
+    # a system without a score, whose mean is NaN, comes last and has no letters
+    order = sorted(range(len(intervals)), key=lambda k: (-intervals[k].value, side.systems[k]))
+    order = sorted(order, key=lambda k: math.isnan(intervals[k].value))
+    place = {side.systems[k]: rank for rank, k in enumerate(order)}
+    differs = np.zeros((len(order), len(order)), dtype=bool)
+    for row in rows:
+        i, j = place[row.system_a], place[row.system_b]
+        differs[i, j] = differs[j, i] = row.higher is not None
+    n_scored = sum(not math.isnan(interval.value) for interval in intervals)
+    letters = compact_letters(differs[:n_scored, :n_scored])
+    for rank, k in enumerate(order):
+        yield SystemMean(
+            metric=metric,
+            system=side.systems[k],
+            mean=intervals[k].value,
+            low=intervals[k].low,
+            high=intervals[k].high,
+            n_documents=int((~np.isnan(matrix[k])).sum()),
+            letters=letters[rank] if rank < n_scored else "",
+        )
+
+
 def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
     for side, other in ((a, b), (b, a)):
         yield from side.notes
@@ -222,6 +277,8 @@ def _notes(a: _Side, b: _Side, metrics: Sequence[str]) -> Iterator[str]:
         if only := sorted(set(side.documents) - set(other.documents)):
             these = counted(len(only), "document is", "documents are")
             yield f"{these} in {side.path} only: {keyed.listed(only, 3)}"
+    if a is b:
+        return
     signed = a.scores.signatures.keys() & b.scores.signatures.keys()
     if unsigned := [name for name in metrics if name not in signed]:
         yield (

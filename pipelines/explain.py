@@ -22,12 +22,12 @@ from cluster.manifest import EXPLAIN_FOLDER, read_manifest
 from cluster.output import output_of
 from cluster.pipes import is_gone
 from cluster.reading import Wanted, read_files
-from cluster.schema import DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
+from cluster.schema import CANDIDATE, DOCUMENT_ID, IDS, ONE_SYSTEM, SYSTEM_ID, UNREADABLE
 from cluster.store import absolute, join
-from pipelines.fetched import fetched_config
+from pipelines.fetched import open_scorer
 from pipelines.reports.explain_page import ExplainedSystem, picture_of, render_explanations
 from pipelines.reports.pages import explain_file
-from pipelines.reports.scores_page import extremes, read_rows
+from pipelines.reports.scores_page import RowOfMetric, extremes, read_rows
 from pipelines.runs.forks import with_threads
 from pipelines.runs.score_run import ScoreRun
 from pipelines.settings.explain import ExplainSettings
@@ -39,6 +39,7 @@ from sms.config import ScoringConfig
 from sms.encoders import SCORE_TOLERANCE
 from sms.explaining import Explanation, column_of, explain_rows
 from sms.naming import AnyPath, OneOrMore, nearest, several
+from sms.noticing import Notices
 from sms.options import MetricOptions
 from sms.scoring import SummaryScorer
 from sms.text.sentences import sentence_end
@@ -90,7 +91,10 @@ class Explainer:
             rows = read.frame.drop_nulls(IDS).select(*IDS, self.column).iter_rows()
             recorded = {(document, system): score for document, system, score in rows}
         by_document: dict[str, list[ExplainedSystem]] = {}
-        for document, found in self._rows_of(wanted).items():
+        found_rows = self._rows_of(wanted)
+        if not self.recorded:  # the run has said it
+            self._tell_of_language(found_rows.values())
+        for document, found in found_rows.items():
             table = _chosen(found, document, several(wanted[document]))
             explained = explain_rows(self.scorer, table, self.column)
             systems = by_document[document] = []
@@ -107,6 +111,10 @@ class Explainer:
                     )
                 )
         return by_document
+
+    def _tell_of_language(self, tables: Iterable[pa.Table]) -> None:
+        texts = [text for table in tables for text in table[CANDIDATE].to_pylist()]
+        Notices(self.scorer.config.language).look_at(texts)
 
     def _rows_of(self, documents: Iterable[str]) -> dict[str, pa.Table]:
         """Read the rows of some documents, in the order of the corpus."""
@@ -169,7 +177,7 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     names, of_ratings = columns_apart(columns)
     rated = _mean_ratings(settings.ratings, settings.raters, of_ratings)
     files = list_inputs(corpora)
-    scorer = SummaryScorer(fetched_config(config))
+    scorer = open_scorer(config)
     tolerance = SCORE_TOLERANCE.get(config.precision, 0.0) if config.used_encoders else 0.0
     if config.model_paths:  # the precision of learned scorers is their own
         tolerance = max(SCORE_TOLERANCE.values())
@@ -189,8 +197,12 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     )
 
 
-def explain_extremes(run: ScoreRun) -> None:
-    """Write a page for each of the lowest and highest rows of each metric, beside the scores."""
+def explain_extremes(run: ScoreRun) -> dict[RowOfMetric, str]:
+    """Write a page for each of the lowest and highest rows of each metric, beside the scores.
+
+    Returns their pictures (SVG).
+    """
+    pictures = {}
     rows = read_rows(run)
     rows = rows.filter(pl.struct(IDS).is_unique())  # of duplicates the text is ambiguous
     for metric in run.main_columns:
@@ -207,6 +219,8 @@ def explain_extremes(run: ScoreRun) -> None:
                 name = explain_file(document, each.system_id, explainer.column)
                 page = render_explanations(document, [each]).encode("utf-8", "surrogateescape")
                 write_whole(join(run.out, EXPLAIN_FOLDER, name), page)
+                pictures[document, each.system_id, metric] = each.explanation.svg()
+    return pictures
 
 
 def _changed_options(settings: ExplainSettings) -> list[str]:

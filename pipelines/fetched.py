@@ -6,13 +6,15 @@ last part of it, as for a local path, and the hash of the content is in the fing
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from cluster.fetching import fetch
 from cluster.store import SCHEMES
 from reffree.scorers.naming import split_head
 from sms.config import ScoringConfig
-from sms.encoders.registry import parse_spec
+from sms.encoders.registry import EncoderSpec, parse_spec
+from sms.scoring import SummaryScorer
 from sms.settings import settings_of
 
 
@@ -36,13 +38,44 @@ def fetched_scorer(name: str) -> str:
 
 def fetched_config(config: ScoringConfig) -> ScoringConfig:
     """Fetch the files of the encoders that are used, and the folders of the scorers."""
-    local = {}
+    return with_paths(config, fetch)
+
+
+def with_paths(config: ScoringConfig, change: Callable[[str], str]) -> ScoringConfig:
+    """Change the paths of the encoders that are used, and of the models of metrics."""
+    specs = {}
     for alias in config.used_encoders:
         spec = parse_spec(config.specs[alias])
-        known = (option for option in settings_of(spec.kind.options) if option.name in spec.options)
-        paths = {
-            option.name: fetch(spec.options[option.name]) for option in known if option.is_path
+        options = {**spec.options} | {
+            name: change(path) for name, path in _path_options(spec).items()
         }
-        local[alias] = str(replace(spec, path=fetch(spec.path), options={**spec.options, **paths}))
-    models = {name: fetch(path) for name, path in config.model_paths.items()}
-    return replace(config, encoders=config.specs | local, model_paths=models)
+        specs[alias] = str(replace(spec, path=change(spec.path), options=options))
+    models = {name: change(path) for name, path in config.model_paths.items()}
+    return replace(config, encoders=config.specs | specs, model_paths=models)
+
+
+def paths_of(config: ScoringConfig) -> list[str]:
+    """List the paths that `with_paths` changes."""
+    specs = [parse_spec(config.specs[alias]) for alias in config.used_encoders]
+    of_encoders = [path for spec in specs for path in (spec.path, *_path_options(spec).values())]
+    return [*filter(None, of_encoders), *config.model_paths.values()]
+
+
+def _path_options(spec: EncoderSpec) -> dict[str, str]:
+    """Return the options of an encoder that are paths, by name."""
+    known = (option for option in settings_of(spec.kind.options) if option.is_path)
+    return {
+        option.name: spec.options[option.name] for option in known if option.name in spec.options
+    }
+
+
+def open_scorer(
+    config: ScoringConfig,
+    threads: int | None = None,
+    *,
+    device: str = "auto",
+    cache_folder: str | None = None,
+) -> SummaryScorer:
+    """Make a scorer, from files in a store, too."""
+    local = fetched_config(config)
+    return SummaryScorer(local, threads, device=device, cache_folder=cache_folder)

@@ -25,7 +25,7 @@ from cluster.reading import Wanted, read_files
 from cluster.schema import CANDIDATE, UNREADABLE, MissingColumnError
 from cluster.store import absolute, join, write_whole
 from pipelines.correlation.run import correlate
-from pipelines.fetched import fetched_config
+from pipelines.fetched import open_scorer
 from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import SHIPPED, Verdict, verdict_of
 from pipelines.runs.forks import with_threads
@@ -44,7 +44,6 @@ from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
 from sms.options import ScoringOptions
-from sms.scoring import SummaryScorer
 
 USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
@@ -251,7 +250,7 @@ def _rows_per_s(
 ) -> float:
     """Time some metrics on rated rows, models being loaded before."""
     config = ScoringConfig(**_scoring(metrics, settings))
-    scorer = SummaryScorer(fetched_config(config), device=settings.device)
+    scorer = open_scorer(config, device=settings.device)
     wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
     rows = pa.concat_tables(read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS))
     n_warm = min(WARM_ROWS, len(rows) - 1)

@@ -51,6 +51,7 @@ def prepare_pairs(
     settings: PairSettings,
     *,
     seed: int,
+    language: str = "en",
     sides: Sequence[str] = SIDES,
 ) -> PreparedPairs:
     """Read, check, split and deal pairs into a folder, in the place of what is there.
@@ -64,7 +65,7 @@ def prepare_pairs(
     reader = _Reader(paths, settings)
     folder.mkdir(parents=True)
     left_out: Counter[str] = Counter()
-    words, sources = WordSample(), SourceSample()
+    words, sources = WordSample(language), SourceSample()
     with closing(TextRegister(folder / "texts")) as register:
         writer = BucketWriter(folder, *_register_texts(reader, register))
         groups = register.groups()
@@ -117,7 +118,9 @@ def prepare_for_negatives(
 ) -> PreparedPairs:
     """Prepare pairs, with the neighbours that some kinds of negatives need."""
     tell("reading the pairs")
-    pairs = prepare_pairs(paths, folder, settings, seed=config.seed, sides=sides)
+    pairs = prepare_pairs(
+        paths, folder, settings, seed=config.seed, language=config.language, sides=sides
+    )
     if config.needs_neighbours:
         tell("looking for near documents")
         find_neighbours(pairs.folder, sides, config.n_neighbours)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sms.reward import Against, Completion, Reward, candidate_texts
+from sms.reward import Against, Completion, Reward, candidate_texts, compared_with
 
 
 class RemoteReward:
@@ -21,13 +21,14 @@ class RemoteReward:
     def __init__(self, actor: Any, reward: Reward) -> None:  # noqa: ANN401  (Ray's handle)
         self._actor, self.__name__ = actor, reward.__name__
         self.bounds, self.higher_is = reward.bounds, reward.higher_is
-        self.undefined = reward.undefined
+        self.undefined, self.answer_after = reward.undefined, reward.answer_after
+        self._needed = reward.needed
 
-    def __call__(self, *given: Any, **named: Any) -> list[float]:  # noqa: ANN401
+    def __call__(self, *given: Any, **named: Any) -> list[float | None]:  # noqa: ANN401
         """Return the reward of each candidate; see `Reward.__call__`."""
         import ray
 
-        rewards: list[float] = ray.get(self.start(*given, **named))
+        rewards: list[float | None] = ray.get(self.start(*given, **named))
         return rewards
 
     def start(
@@ -37,12 +38,13 @@ class RemoteReward:
         sources: Against = None,
         *,
         completions: Sequence[Completion] | None = None,
-        **_columns: object,
+        **columns: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401  (Ray's reference)
         """Begin to compute rewards; what is wrong with the input is raised by `ray.get`."""
         # Texts only: a trainer's other arguments may be large, or cannot be sent.
-        texts = candidate_texts(candidates, completions)
-        return self._actor.score.remote(texts, references=references, sources=sources)
+        texts = candidate_texts(candidates, completions, self.answer_after)
+        sides = compared_with(self._needed, references, sources, columns)
+        return self._actor.of_texts.remote(texts, **sides)
 
     def counters(self) -> Mapping[str, int]:
         """Return what the actor did so far; see `Reward.counters`."""
@@ -90,10 +92,10 @@ class _Holder:
     def __init__(self, reward: Reward) -> None:
         self._reward = reward
 
-    def score(
-        self, candidates: list[str | None], references: Against = None, sources: Against = None
-    ) -> list[float]:
-        return self._reward.score(candidates, references=references, sources=sources)
+    def of_texts(
+        self, texts: list[str | None], references: Against = None, sources: Against = None
+    ) -> list[float | None]:
+        return self._reward.of_texts(texts, references=references, sources=sources)
 
     def counters(self) -> dict[str, int]:
         return self._reward.counters()

@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from cluster import (
     InputFile,
     Job,
@@ -50,11 +52,11 @@ from cluster.manifest import (
 )
 from cluster.output import Output
 from cluster.progress import COMPILING, SCORING, Progress
-from cluster.reading import COPIES_FOLDER
+from cluster.reading import COPIES_FOLDER, read_batches
 from cluster.runners import describe_on_ray
-from cluster.schema import ONE_SYSTEM, Wanted
+from cluster.schema import CANDIDATE, ONE_SYSTEM, Wanted
 from cluster.store import StorageFull, absolute, delete_file, join, local_folder, write_whole
-from pipelines.fetched import fetched_config
+from pipelines.fetched import fetched_config, open_scorer
 from pipelines.runs.forks import with_threads
 from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
@@ -62,8 +64,9 @@ from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
-from sms.encoders.registry import parse_spec
-from sms.naming import OneOrMore, several
+from sms.naming import OneOrMore, counted, several
+from sms.noticing import TEXTS_LOOKED_AT, Notices
+from sms.options import places_of
 from sms.scoring import SummaryScorer
 from sms.signature import library_versions
 from sms.text.sentences import sentence_end
@@ -76,9 +79,8 @@ ROWS_PER_SHARD_NEURAL = 1_000
 ROWS_PER_SHARD_GPU = 100_000
 """Where it runs on GPUs: a second or more of work. A driver hands out a thousand shards a second,
 so with smaller ones a few dozen GPUs would keep it busy."""
-BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
-"""Rows the scorer gets at a time. Larger batches cost less a row; vectors of words in context
-bound them."""
+SHARDS_LOOKED_AT = 4
+"""Of so many shards the first texts are looked at for the language that they are in."""
 WRITE_EVERY_S, WRITE_SHARE = 10.0, 0.05
 """`run.json` is written so often while a run goes on, but in no more than this share of the time.
 It has a line for every shard."""
@@ -98,11 +100,12 @@ def _write_page(run: ScoreRun, is_explained: bool) -> None:
     from pipelines.reports.scores_page import render_run
     from pipelines.summary import higher_is
 
+    pictures = {}
     if is_explained:
         from pipelines.explain import explain_extremes  # brings encoders
 
-        explain_extremes(run)
-    page = render_run(run, {name: higher_is(name) for name in run.main_columns})
+        pictures = explain_extremes(run)
+    page = render_run(run, {name: higher_is(name) for name in run.main_columns}, pictures)
     write_whole(join(run.out, PAGE_FILE), page.encode("utf-8", "replace"))
 
 
@@ -144,13 +147,13 @@ class _Run:
     def __init__(self, corpora: Sequence[str], settings: ScoreSettings) -> None:
         """Check all that can be checked without looking at a file."""
         out = os.fspath(settings.out)
-        paths = [table["path"] for table in (settings.models or {}).values()]
+        paths = places_of(settings.models or {})
         for text in (*corpora, out, *settings.metrics, *settings.specs.values(), *paths):
             check_no_secrets(text)
         self.corpora, self.settings = corpora, settings
         self.config = ScoringConfig(**shared_fields(ScoringConfig, settings))
-        self.machines = Machines.of(settings, is_neural=self.is_neural)
-        if self.config.precision == "auto" and self.is_neural:
+        self.machines = Machines.of(settings, is_neural=self.config.is_neural)
+        if self.config.precision == "auto" and self.config.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         self.fields = self.config.columns
         self.out = absolute(out).rstrip("/")
@@ -165,12 +168,6 @@ class _Run:
         self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
         self.scorer: SummaryScorer | None = None
         self.workers: Driver | None = None
-
-    @property
-    def is_neural(self) -> bool:
-        """Whether a metric needs a neural model."""
-        specs = (parse_spec(self.config.specs[alias]) for alias in self.config.used_encoders)
-        return bool(self.config.model_paths) or any(not spec.kind.is_static for spec in specs)
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
@@ -269,7 +266,7 @@ class _Run:
     def _configuration(self, earlier: Manifest | None) -> dict[str, Any]:
         """Return what the scores depend on; a run that goes on keeps the size of its shards."""
         rows = ROWS_PER_SHARD
-        if self.is_neural:
+        if self.config.is_neural:
             rows = ROWS_PER_SHARD_GPU if self.machines.uses_gpu else ROWS_PER_SHARD_NEURAL
         if earlier is not None:
             rows = earlier.configuration["rows_per_shard"]
@@ -285,7 +282,7 @@ class _Run:
     def _scorer_maker(self) -> Callable[..., SummaryScorer]:
         """Return what makes the scorer, where it scores."""
         return partial(
-            _make_scorer,
+            open_scorer,
             self.config,
             device=self.machines.worker_device,
             cache_folder=self.cache_folder,
@@ -330,8 +327,8 @@ class _Run:
             wanted=self.wanted,
             base=base,
             fields=self.fields,
-            batch_rows=BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS,
-            has_gpu=self.is_neural and self.machines.uses_gpu,
+            batch_rows=self.config.batch_rows,
+            has_gpu=self.config.is_neural and self.machines.uses_gpu,
             metadata={
                 "assay.version": manifest.versions["assay"],
                 "assay.signatures": json.dumps(dict(manifest.signatures), ensure_ascii=False),
@@ -348,7 +345,7 @@ class _Run:
     def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        note = self.machines.found(is_neural=self.is_neural)
+        note = self.machines.found(is_neural=self.config.is_neural)
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self._scorer_maker()
         if self.machines.is_local and self.scorer is not None:
@@ -365,22 +362,29 @@ class _Run:
                 written = time.monotonic()
                 cost_s = written - began
 
+        notices = Notices(self.config.language)
+
         def on_report(report: ShardReport) -> None:
             nonlocal so_far
             history.add(report)
+            notices.look_at_counts(history.counters)
             so_far = replace(so_far, n_done=history.n_rows, n_failed_shards=len(history.errors))
             live.reported(report.index, report.error, so_far)
             self.tell(so_far)
             if time.monotonic() - written >= max(WRITE_EVERY_S, cost_s / WRITE_SHARE):
                 with suppress(OSError):  # storage that is away for a while
                     write()
+            if len(history) < len(manifest.shards):
+                self._check_budgets(history)
             if report.is_out_of_room and report.error is not None:  # nor is there for the others
                 raise StorageFull(report.error.removeprefix(f"{StorageFull.__name__}: "))
 
+        self._check_budgets(history)
         delete_file(join(self.out, SUCCESS_FILE))
         write()
         live.begin(manifest.fingerprint, so_far)
         self.machines.warn_of_idle_gpus()
+        notices.look_at(self._sample_of_texts(manifest.shards))
         self.tell(so_far if is_compiled() else replace(so_far, stage=COMPILING))
         left = longest_first(shard for shard in manifest.shards if shard.index not in history)
         work = (left, make_scorer, job, on_report, live.started)
@@ -396,6 +400,25 @@ class _Run:
             with suppress(OSError):  # what has ended the run is the error to tell of
                 write()
             raise
+
+    def _check_budgets(self, history: History) -> None:
+        """Stop where a metric may take no more; `RuntimeError` with what to do."""
+        for metric in self.config.asked:
+            if why := metric.why_stop(history.counters):
+                raise RuntimeError(f"{why}; {counted(history.n_rows, 'row')} are scored")
+
+    def _sample_of_texts(self, shards: Sequence[Shard]) -> list[str | None]:
+        """Read the first candidates of some shards, which lie apart."""
+        chosen = shards[:: max(1, len(shards) // SHARDS_LOOKED_AT)][:SHARDS_LOOKED_AT]
+        wanted = replace(self.wanted, needed=(CANDIDATE,), keep=())
+        texts: list[str | None] = []
+        for shard in chosen:
+            first = replace(shard, pieces=shard.pieces[:1])
+            # what is wrong with a file is said where it is scored
+            with suppress(OSError, ValueError, pa.ArrowException):
+                rows = next(read_batches(first, wanted, TEXTS_LOOKED_AT // len(chosen)))
+                texts += rows[CANDIDATE].to_pylist()
+        return texts
 
 
 def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[str, Any]:
@@ -440,10 +463,3 @@ def _already_made(
 ) -> SummaryScorer:
     """Hand out the scorer there is, once; make another one after that."""
     return made.pop() if made else make_scorer(threads)
-
-
-def _make_scorer(
-    config: ScoringConfig, threads: int | None, *, device: str, cache_folder: str | None
-) -> SummaryScorer:
-    local = fetched_config(config)
-    return SummaryScorer(local, threads, device=device, cache_folder=cache_folder)

@@ -20,6 +20,9 @@ MAX_SYSTEMS = 40
 """The table of means has no more rows."""
 MOST_UNKNOWN = 0.05
 """Share of words unknown to an encoder up to which nothing is said of them."""
+MOST_IN_FRAGMENTS = 0.2
+"""Share of words in fragments up to which nothing is said of them: of English, medical abstracts
+have most (13 %)."""
 _GOOD = ("closer, ", "better", "likelier")
 """How the meaning of a column begins where the highest value is the best."""
 MAX_STATUSES = 10
@@ -75,7 +78,7 @@ def _counts(run: ScoreRun) -> Iterator[str]:
         yield f"  and {counted(n_others, 'other status', 'other statuses')}"
     if run.n_duplicate_keys:
         yield f"Duplicate keys (document_id, system_id): {run.n_duplicate_keys:,}"
-    yield from _counters(run.counters)
+    yield from _counters(run)
     if run.failed_shards:
         yield f"Failed shards: {len(run.failed_shards):,} of {run.n_shards:,}"
 
@@ -120,8 +123,9 @@ def higher_is(column: str) -> str | None:
     return None
 
 
-def _counters(counters: Mapping[str, int]) -> Iterator[str]:
+def _counters(run: ScoreRun) -> Iterator[str]:
     """Say of encoders and models what they had read before, did not know, or read in part."""
+    counters = run.counters
     for name, n in counters.items():
         alias, _, what = name.rpartition(".")
         n_sentences = counters.get(f"{alias}.sentences", 0)
@@ -133,10 +137,43 @@ def _counters(counters: Mapping[str, int]) -> Iterator[str]:
             yield f"Sentences that {alias} had read before: {share:.0%} of {n_sentences:,}{on_disk}"
         elif what == "unknown" and n > MOST_UNKNOWN * n_words:
             yield f"Words unknown to {alias}, which are left out: {n / n_words:.0%} of {n_words:,}"
+        elif what == "fragments" and n > MOST_IN_FRAGMENTS * n_words:
+            yield f"Words that {alias} reads in fragments: {n / n_words:.0%} of {n_words:,}"
         elif what == "truncated" and n:
             yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
+        elif what == "questions" and n:
+            yield from _questions(alias, run)
         elif what == "cut" and n:
             yield f"Texts too long for {alias}, which read a part of them: {n:,}"
+
+
+def _questions(metric: str, run: ScoreRun) -> Iterator[str]:
+    """Say what a model was asked, what that took, and what more rows would take."""
+    names = ("questions", "kept", "retries", "tokens_read", "tokens_written", "cost_millionths")
+    n = {name: run.counters.get(f"{metric}.{name}", 0) for name in names}
+    kept = f", {n['kept']:,} of them answered before" if n["kept"] else ""
+    again = f", {counted(n['retries'], 'request')} made again" if n["retries"] else ""
+    yield f"{metric}: {counted(n['questions'], 'question')}{kept}{again}; {_tokens(n)}"
+    if n_repeated := run.counters.get(f"{metric}.repeated", 0):
+        n_same = run.counters[f"{metric}.repeated_same"]
+        far = run.counters[f"{metric}.repeated_millionths"] / n_repeated / 1e6
+        yield (
+            f"  Asked again: {counted(n_repeated, 'question')}, {n_same:,} with the same answer; "
+            f"scores differ by {far:.3f} on average"
+        )
+    n_asked = n["questions"] - n["kept"]
+    if n_asked and run.n_rows:
+        share = 1_000 / run.n_rows * n["questions"] / n_asked
+        time = ""
+        if not n["kept"] and run.n_rows > run.n_earlier_rows:
+            time = f", {duration(run.seconds / (run.n_rows - run.n_earlier_rows) * 1_000)}"
+        scaled = {name: round(count * share) for name, count in n.items()}
+        yield f"  1,000 rows like these take about {_tokens(scaled)}{time}"
+
+
+def _tokens(n: Mapping[str, int]) -> str:
+    cost = f", which cost {n['cost_millionths'] / 1e6:,.2f}" if n["cost_millionths"] else ""
+    return f"{n['tokens_read']:,} tokens read and {n['tokens_written']:,} written{cost}"
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

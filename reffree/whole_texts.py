@@ -130,7 +130,8 @@ class Judged:
     """By side (`candidate`, `reference`, `source`) the pairs of whose text the model could not read
     all, bool, shape (n_pairs,)."""
     reasons: Sequence[tuple[int, str, str]] = ()
-    """Number of a pair, side, and why that text could not be read, in a word."""
+    """Number of a pair, side, and why that text could not be read, in a word; with the metric's
+    name in the side's place, why the model's answer could not."""
 
 
 class ByRow(NamedTuple):
@@ -149,13 +150,18 @@ class WholeTextMetric(Metric):
 
     reads_texts = False
 
+    @property
+    def paired_with(self) -> str:
+        """With which texts candidates are paired: `reference`, `source`, or none if empty."""
+        return self.against or ""
+
     def judge(self, batch: Batch, pairs: ReadPairs) -> Judged:
         """Score every pair."""
         raise NotImplementedError
 
     def of_rows(self, batch: Batch) -> ByRow:
         """Score a batch."""
-        pairs = ReadPairs.among(batch, self.against or "")
+        pairs = ReadPairs.among(batch, self.paired_with)
         judged = Judged({column: np.empty(0) for column in self.columns})
         if pairs.rows.size:
             judged = self._checked(self.judge(batch, pairs), pairs)
@@ -178,7 +184,8 @@ class WholeTextMetric(Metric):
 
     def _checked(self, judged: Judged, pairs: ReadPairs) -> Judged:
         """Hold a judge to its word; a score that is no finite number is none."""
-        n, sides = pairs.rows.size, {"candidate", pairs.side}
+        n = pairs.rows.size
+        sides = {"candidate", pairs.side, *(side.removesuffix("s") for side in self.sides)}
 
         def of_pairs(what: str, values: Any, dtype: type) -> np.ndarray:  # noqa: ANN401
             array: np.ndarray = np.asarray(values, dtype=dtype)
@@ -199,7 +206,7 @@ class WholeTextMetric(Metric):
                 f"the judge of metric {self.written!r} must give reasons of pairs from 0 to "
                 f"{n - 1}, got {outside[0]}"
             )
-        named = {*judged.is_cut, *(side for _, side, _ in judged.reasons)}
+        named = {*judged.is_cut, *(side for _, side, _ in judged.reasons)} - {self.name}
         if not named <= sides:
             raise RuntimeError(
                 f"the judge of metric {self.written!r} must name sides out of "

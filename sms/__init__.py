@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sms.config import ScoringConfig
     from sms.explaining import explain
-    from sms.scorers import SentenceMover
     from sms.scoring import SummaryScorer, score_texts
 
 __all__ = [
     "ScoringConfig",
-    "SentenceMover",
     "SummaryScorer",
     "explain",
     "score_texts",
 ]
 
 _HOMES = {
-    "SentenceMover": "sms.scorers",
     "ScoringConfig": "sms.config",
     "SummaryScorer": "sms.scoring",
     "score_texts": "sms.scoring",

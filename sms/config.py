@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.metric import ALL, Metric
 from sms.metrics import known_words, parse_metric
 from sms.options import ScoringOptions
+from sms.settings import ASIDE, settings_of
 from sms.text import TextRules
-from sms.text.languages import LANGUAGES
+from sms.text.languages import LANGUAGES, language_of
 
 CANDIDATE = "candidate"
 SIDES = (CANDIDATE, "references", "sources")
+BATCH_ROWS, BATCH_ROWS_NEURAL = 4_096, 1_024
+"""Rows of a batch, and where vectors of words in context bound them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +37,7 @@ class ScoringConfig(ScoringOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.stemmer and self.language != "en":
-            raise ValueError(
-                f"`stemmer` is Porter's, for English, got language {self.language!r}; leave it out"
-            )
+        self._check_rouge()
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric; see `assay metrics`")
         specs = _specs_of(self.specs)
@@ -54,11 +55,26 @@ class ScoringConfig(ScoringOptions):
             raise ValueError(f"`metrics` must not give a column twice, got {twice!r}")
         for metric in asked:
             metric.check(specs)
-        _ = self.rules
-        if self.source_tokens is not None and not LANGUAGES[self.language].has_spaces:
+            metric.check_rules(self.rules)
+        if self.source_tokens is not None and not language_of(self.language).has_spaces:
             raise ValueError(
                 f"`source_tokens` counts words between spaces, but language "
                 f"{self.language!r} has no spaces; cut the sources yourself first"
+            )
+
+    def _check_rouge(self) -> None:
+        """Refuse what ROUGE cannot do in the language."""
+        language = language_of(self.language)
+        if self.rouge_tokens is not None and language.has_spaces:
+            raise ValueError(
+                "`rouge_tokens` is for languages without spaces between words, got language "
+                f"{self.language!r}; leave it out"
+            )
+        if self.stemmer and not language.stemmer:
+            known = sorted(code for code, each in LANGUAGES.items() if each.stemmer)
+            raise ValueError(
+                f"`stemmer` must be left out for language {self.language!r}, for which there is "
+                f"none; there are stemmers for {', '.join(known)}"
             )
 
     def _read(self) -> list[Metric]:
@@ -79,13 +95,24 @@ class ScoringConfig(ScoringOptions):
         words = "clark2019" if self.preset == "clark2019" else "default"
         return TextRules(language=self.language, words=words, sentences=self.sentences)
 
-    @property
+    @cached_property
     def used_encoders(self) -> tuple[str, ...]:
         """Aliases that some metric reads, in the order of `encoders`."""
         named = {alias for metric in self.asked for alias in metric.encoders}
         return tuple(alias for alias in self.specs if alias in named)
 
+    @cached_property
+    def is_neural(self) -> bool:
+        """Whether a metric needs a neural model."""
+        kinds = (parse_spec(self.specs[alias]).kind for alias in self.used_encoders)
+        return bool(self.model_paths) or any(not kind.is_static for kind in kinds)
+
     @property
+    def batch_rows(self) -> int:
+        """Rows that are scored at a time; larger batches cost less a row."""
+        return BATCH_ROWS_NEURAL if self.is_neural else BATCH_ROWS
+
+    @cached_property
     def computed(self) -> tuple[Metric, ...]:
         """The metrics, and the share of known words of every encoder of words."""
         return self.asked + tuple(
@@ -94,7 +121,7 @@ class ScoringConfig(ScoringOptions):
             if "words" in parse_spec(self.specs[alias]).kind.vectors
         )
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns: those asked for, in order, then those that come along."""
         asked = (column for metric in self.computed for column in metric.columns)
@@ -102,7 +129,7 @@ class ScoringConfig(ScoringOptions):
         along = dict.fromkeys(name for metric in self.asked for name in metric.companion_columns)
         return (*asked, *along)
 
-    @property
+    @cached_property
     def input_columns(self) -> tuple[str, ...]:
         """Canonical columns that must be there: candidate and what the metrics compare with."""
         read = {"candidate", *(side for metric in self.asked for side in metric.sides)}
@@ -115,13 +142,24 @@ class ScoringConfig(ScoringOptions):
         return tuple(side for side in SIDES if side in read)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the configuration as JSON-able values, every encoder in its canonical form."""
+        """Return what numbers depend on as JSON-able values, encoders in their canonical form."""
         encoders = {alias: str(parse_spec(spec)) for alias, spec in self.specs.items()}
         left_out = {"asked", "model_paths"}  # they follow from the names
-        left_out |= {name for name in ("models", "stemmer") if not getattr(self, name)}
+        left_out |= {
+            name for name in ("models", "stemmer", "rouge_tokens") if not getattr(self, name)
+        }
         said = {setting.name: getattr(self, setting.name) for setting in fields(self)}
-        said |= {"encoders": encoders, "metrics": list(self.metrics)}
+        said |= {"encoders": encoders, "metrics": list(self.metrics), "models": self._models()}
         return {name: value for name, value in said.items() if name not in left_out}
+
+    def _models(self) -> dict[str, dict[str, Any]]:
+        """Return the tables of models without what changes no number."""
+        tables = [metric.table for metric in self.asked if metric.table is not None]
+        aside = {s.name for table in tables for s in settings_of(table) if ASIDE in s.notes}
+        return {
+            alias: {key: value for key, value in table.items() if key not in aside}
+            for alias, table in (self.models or {}).items()
+        }
 
 
 def _specs_of(encoders: Mapping[str, str]) -> dict[str, EncoderSpec]:

@@ -92,6 +92,20 @@ class Evidence:
     """Number of the other text, among those that the candidate is compared with."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """What a language model was asked about a row, and what it answered."""
+
+    question: str
+    answer: str
+    score: float | None
+    """What the answer alone comes to; None where it could not be read."""
+    why: str
+    """Why it could not be read; empty where it could."""
+    probabilities: Mapping[str, float]
+    """Of every answer that was among the likeliest; empty where they were not asked for."""
+
+
 class MetricName(NamedTuple):
     """The parts of `METRIC[@AT][:AGAINST]`."""
 
@@ -141,6 +155,8 @@ class Setting:
     multi_reference: str
     source_tokens: int | None
     stemmer: bool
+    rouge_tokens: str
+    """`words` or `characters`, outside English."""
     threads: int
 
 
@@ -439,7 +455,7 @@ class Metric:
 
     def named_model(
         self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str | None, dict[str, Any]]:
         """Return the path and the table of what stands after `@`."""
         if not asked.at:
             raise ValueError(
@@ -483,8 +499,12 @@ class Metric:
             if "words" in self.needs and "words" not in kind.vectors:
                 raise ValueError(
                     f"metric {self.written!r} needs word vectors, but `{kind.kind}` has none; "
-                    f"encoders with word vectors are {kinds_with('words')}"
+                    f"encoders with word vectors are {kinds_with('words')}; metrics that need "
+                    "none are sms, cosine, rougeL_f and others"
                 )
+
+    def check_rules(self, rules: TextRules) -> None:
+        """Refuse a language that it cannot read: `ValueError` with what to do."""
 
     def find_bounds(self) -> tuple[float, float] | None:
         """Return lowest and highest value, where its model's folder says them."""
@@ -524,8 +544,15 @@ class Metric:
         raise NotImplementedError
 
     def details(self, batch: Batch, column: str) -> Mapping[str, Sequence[tuple[Any, ...]]]:
-        """Say by row what a score is made of: `tokens`, `evidence` or `parts` of an explanation."""
+        """Say by row what a score is made of, as an explanation has it.
+
+        That is its `tokens`, `evidence`, `parts` or `questions`.
+        """
         return {}
+
+    def why_stop(self, counters: Mapping[str, int]) -> str:
+        """Say why a run must stop between shards, by its counters so far; empty if it need not."""
+        return ""
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
         """Say why texts with words cannot be scored: by reason which, bool, shape (n_texts,)."""

@@ -14,6 +14,8 @@ settings, in TOML `[models.lm]`; each metric says which settings it takes:
 
     models = {"lm": "models/smollm2"}
     models = {"lm": {"path": "models/smollm2", "value": "sum"}}
+
+A model that a server has, for `ask`, has a `url` in place of `path`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
+from sms.language_codes import language_code
 from sms.naming import user_path
 from sms.settings import AtLeast, Settings
 
@@ -33,6 +36,7 @@ Encoders: TypeAlias = Mapping[str, str] | Sequence[str]
 _ALIAS = re.compile(r"([^=:/\\,]+)=(.*)", re.DOTALL)
 _AFTER_KIND = re.compile(r"[:,]")
 PATH = "path"
+URL = "url"  # of a server that has the model
 
 
 def encoders_of(given: object) -> dict[str, str]:
@@ -80,20 +84,35 @@ def models_of(given: object) -> dict[str, dict[str, Any]]:
         if not isinstance(alias, str) or not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", alias):
             raise ValueError(f"model alias {alias!r} must be letters, digits, `.`, `-`, `_`")
         table = dict(value) if isinstance(value, Mapping) else {PATH: value}
-        path = table.get(PATH)
-        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        where = URL if URL in table and PATH not in table else PATH
+        given = table.get(where)
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
             raise ValueError(
-                f"`[models.{alias}]` must have the `{PATH}` of a model, a text, got {path!r}"
+                f"`[models.{alias}]` must have the `{PATH}` of a model, a text, got {given!r}"
+                if where == PATH
+                else f"`{URL}` of `[models.{alias}]` must be a text, got {given!r}"
             )
-        tables[alias] = table | {PATH: os.fspath(path)}
+        tables[alias] = table | {where: os.fspath(given)}
     return tables
 
 
-def find_model(named: str, models: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """Return path (absolute if a folder) and settings of an alias, folder, URL or hub id."""
+def find_model(
+    named: str, models: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, dict[str, Any]]:
+    """Return path (absolute if a folder) and settings of an alias, folder, URL or hub id.
+
+    A model that a server has is in no folder: its path is None, and its `url` a setting.
+    """
     settings = dict(models.get(named, {PATH: named}))
+    if PATH not in settings:
+        return None, settings
     path = user_path(settings.pop(PATH))
     return os.path.abspath(path) if os.path.exists(path) else path, settings
+
+
+def places_of(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return where models are: the paths and URLs of their tables."""
+    return [table[key] for table in models.values() for key in (PATH, URL) if key in table]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +123,22 @@ class MetricOptions(Settings):
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
     the default."""
     models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
-    """Settings of the models of `likelihood@ALIAS` and `pair@ALIAS`: tables [models.ALIAS] with
-    `path` and more."""
+    """Settings of the models of `likelihood@ALIAS`, `pair@ALIAS` and `ask@ALIAS`: tables
+    [models.ALIAS] with `path`, or for `ask` the `url` of a server, and more."""
     preset: Annotated[Literal["default", "clark2019"], "rare"] = "default"
     """Treat texts by Assay's rules (default), or as the released sentence mover code does
     (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
     """With several references, take the best score, the mean, or the score against the first."""
-    language: Literal["en", "de", "fr", "es", "ar", "zh", "ja"] = "en"
-    """Language of the texts. zh and ja need the extra of the same name."""
+    language: Annotated[str, "CODE", language_code] = "en"
+    """Language of the texts, by its ISO 639 code, or und for a mixture. zh, ja, th, lo, km and my
+    need the extra of the same name."""
     stemmer: bool = False
-    """Take the endings of English words off before ROUGE counts them (Porter's stemmer), as most
-    published ROUGE does."""
+    """Take the endings of words off before ROUGE counts them, as most published ROUGE does: by
+    Porter's stemmer in English, by Snowball's in other languages that have one."""
+    rouge_tokens: Annotated[Literal["words", "characters"] | None, "rare"] = None
+    """What ROUGE counts in a language without spaces: characters (the default in Chinese) or words
+    (the default elsewhere)."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
     """`given`: every text is a list of sentences and is not cut further; several references or
     sources are lists of such lists."""

@@ -26,7 +26,7 @@ class Ragged:
     @property
     def lengths(self) -> np.ndarray:
         """Number of values in each row, shape (n_rows,)."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # `np.diff` takes its time for a few rows
 
     @property
     def owners(self) -> np.ndarray:
@@ -40,7 +40,8 @@ class Ragged:
         >>> words.sums(words.values > 7).tolist()
         [1, 1]
         """
-        return np.diff(offsets_of(numbers)[self.offsets])
+        sums = offsets_of(numbers)[self.offsets]
+        return sums[1:] - sums[:-1]
 
     @classmethod
     def from_lengths(cls, values: np.ndarray, lengths: np.ndarray) -> Ragged:
@@ -88,7 +89,7 @@ class Ragged:
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
     """Return the packed offsets of rows with these lengths, shape (n_rows + 1,)."""
     offsets = np.zeros(lengths.size + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    lengths.cumsum(out=offsets[1:])
     return offsets
 
 

@@ -1,28 +1,28 @@
-"""What a scorer is: rows in, columns of scores out; and mover's similarity of lists of texts.
-
-Unlike a run over files, which gives a text that cannot be scored a null and a status, it raises: a
-list has no place for a status. `scoring.score_texts` returns both, under any metrics.
-"""
+"""What a scorer is: rows in, columns of scores out; and how a process holds one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from weakref import WeakSet
+
+from sms.process import forget_in_forks
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
-    from sms.scoring import Against, Candidate
+S = TypeVar("S", bound="Scorer")
 
 
 class Scorer(Protocol):
     """Turns rows into scores in two steps, so that the steps of two batches may overlap.
 
-    `SummaryScorer` is one, and so is a trained one; runs over files, rewards and explanations take
-    any. `prepare` and `compare` may run in different threads, each in one thread at a time. A
-    scorer may also have `bounds`, the lowest and highest possible score, and by column `signatures`
-    and, where a higher score does not mean "closer", `meanings`.
+    `SummaryScorer` is one; runs over files and rewards take any. `prepare` and `compare` may run in
+    different threads, each in one thread at a time. A scorer may also have `bounds`, the lowest and
+    highest possible score, and by column `signatures`.
     """
 
     @property
@@ -43,86 +43,68 @@ class Scorer(Protocol):
         """Return what was done so far by name, as numbers that may be added up."""
 
 
-class SentenceMover:
-    """Word or sentence mover's similarity (Clark, Celikyilmaz and Smith 2019).
+class HeldScorer(Generic[S]):
+    """A scorer that is loaded when it is first needed, and used by one thread at a time.
+
+    A pickle brings no weights along, and a forked process uses none of its parent's, whose locks,
+    threads and GPU it does not have: there the scorer is loaded again. So it is after a failure,
+    which may have left it damaged, and after `close`.
 
     Parameters
     ----------
-    kind : {"sms", "wms", "s+wms"}
-        Move sentences, words, or both.
-    encoder : str
-        As in `assay encoders`, for example `minilm` or `glove:PATH`.
-    against : {"reference", "source"}
-    **options
-        Other fields of `ScoringConfig`, for example `language="de"` or `multi_reference="mean"`.
-
-    Examples
-    --------
-    >>> mover = SentenceMover("sms")
-    >>> mover.score(["A cat sat on the mat."], ["A cat sat on the mat."])
-    array([1.])
+    load : callable
+        Makes the scorer. It must be picklable for the holder to be.
     """
 
-    def __init__(
-        self,
-        kind: str = "sms",
-        *,
-        encoder: str = "minilm",
-        against: str = "reference",
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        if kind not in ("sms", "wms", "s+wms"):
-            raise ValueError(f"`kind` must be sms, wms or s+wms, got {kind!r}")
-        # here, so that a module that only needs `Scorer` loads neither numpy nor pyarrow
-        from sms.config import ScoringConfig
-        from sms.scoring import SummaryScorer
+    def __init__(self, load: Callable[[], S]) -> None:
+        self._load = load
+        self._forget()
+        _held.add(self)
 
-        config = ScoringConfig(
-            metrics=(kind if against == "reference" else f"{kind}:{against}",),
-            encoders={"encoder1": encoder},
-            **options,
-        )
-        self._scorer = SummaryScorer(config)
-        self._column = config.asked[0].written
-        (self._side,) = config.asked[0].sides
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._scorer: S | None = None
 
-    @property
-    def signature(self) -> str:
-        """Metric, parameters and versions as one string."""
-        return self._scorer.signatures[self._column]
+    def _forget_in_fork(self) -> None:
+        """Leave the parent's scorer as it is: to delete it would ask a GPU it cannot reach."""
+        _of_parents.append(self._scorer)
+        self._forget()
 
-    def score(self, candidates: Sequence[Candidate], against: Sequence[Against]) -> np.ndarray:
-        """Return the similarity of each candidate to its reference or source.
+    @contextmanager
+    def in_use(self) -> Iterator[S]:
+        """Wait until no other thread uses the scorer, and load it if need be."""
+        with self._lock:
+            if self._scorer is None:
+                self._scorer = self._load()
+            try:
+                yield self._scorer
+            except BaseException:
+                self._scorer = None
+                raise
 
-        Parameters
-        ----------
-        candidates : sequence of str
-            With `sentences="given"` of list of str, the sentences.
-        against : sequence of str or of list of str
-            References or sources, as many as candidates; a candidate with several has a list. With
-            `sentences="given"` a list of str is one text, and a list of such lists is several.
+    def close(self) -> None:
+        """Free its memory, on a GPU, too."""
+        with self._lock:
+            self._scorer = None
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
-        Returns
-        -------
-        ndarray, shape (n,)
-            Higher is closer.
+    def __del__(self) -> None:
+        if getattr(self, "_scorer", None) is not None and not sys.is_finalizing():
+            self.close()
 
-        Raises
-        ------
-        ValueError
-            If a text has nothing to score, naming the first one, or lengths differ.
-        """
-        from sms.scoring import to_rows
+    def __reduce__(self) -> tuple[type[HeldScorer[S]], tuple[Callable[[], S]]]:
+        return HeldScorer, (self._load,)
 
-        references, sources = (against, None) if self._side == "references" else (None, against)
-        sentences = self._scorer.config.sentences
-        table = self._scorer.score(to_rows(candidates, references, sources, sentences=sentences))
-        scores = table[self._column]
-        if scores.null_count:
-            first = scores.is_null().index(True).as_py()
-            raise ValueError(
-                f"`candidates` and what they are compared with must have words, got "
-                f"{table['status'][first].as_py()} in row {first}; leave the row out, or use "
-                "`score_texts`, which returns a status"
-            )
-        return scores.to_numpy()
+
+_held: WeakSet[HeldScorer[Any]] = WeakSet()
+_of_parents: list[Any] = []
+
+
+def _forget_all() -> None:
+    for holder in _held:
+        holder._forget_in_fork()
+
+
+forget_in_forks(_forget_all)

@@ -44,6 +44,9 @@ from typing import (
 
 from sms.naming import nearest
 
+ASIDE = "aside"
+"""A note: the field changes how, and how fast, numbers are made, and none of the numbers."""
+
 _Form: TypeAlias = Literal["one", "list", "table", "object"]
 _FORMS: dict[Any, _Form] = {Sequence: "list", Mapping: "table", collections.abc.Callable: "object"}
 _KINDS: dict[type, str] = {

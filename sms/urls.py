@@ -20,6 +20,7 @@ SECRET_VARIABLES = (
 )
 """Names in the environment."""
 
+_secrets: set[str] = set()
 _LENGTH = 8  # what is shorter may be part of a word, and no secret
 _HAS_PORT = r"(?:(?<=http://)|(?<=https://)|(?<=hdfs://))"
 # A password stands between a colon and the last @; it may hold slashes, as secret keys of AWS do.
@@ -37,11 +38,15 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+def keep_secret(secret: str) -> None:
+    """Have `redacted` leave out a secret that is not in one of these variables."""
+    _secrets.add(secret)
+
+
 def redacted(text: str) -> str:
-    """Put stars for the secrets in a text: those of URLs, and those of the environment."""
+    """Put stars for the secrets in a text: those of URLs, those of the environment, kept ones."""
     text = _OPTION.sub(r"\1=***", _PASSWORD_IN_OPTION.sub("***@", _PASSWORD.sub("***@", text)))
-    for name in SECRET_VARIABLES:
-        secret = os.environ.get(name, "")
+    for secret in (*(os.environ.get(name, "") for name in SECRET_VARIABLES), *_secrets):
         if len(secret) >= _LENGTH:
             text = text.replace(secret, "***")
     return text

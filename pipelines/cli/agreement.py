@@ -50,14 +50,15 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
     show(summary_text(result, str(settings.out).rstrip("/"), **terminal()))
 
 
-@command(CompareSettings, "SCORES_A", "SCORES_B")
-def compare(scores_a: str, scores_b: str, settings: CompareSettings) -> None:
-    """Compare scores of two systems or runs without human ratings.
+@command(CompareSettings, "SCORES_A", "[SCORES_B]")
+def compare(scores_a: str, scores_b: str | None, settings: CompareSettings) -> None:
+    """Compare scores of systems or runs without human ratings.
 
-    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If both have the same
-    systems, each system's two runs are compared. Otherwise every system of A is compared with every
-    system of B. Only documents that both sides have count. A metric whose signatures differ is
-    refused.
+    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If there is one, every
+    pair of its systems is compared: the table has means, intervals, and letters that say which
+    systems differ. If both have the same systems, each system's two runs are compared. Otherwise
+    every system of A is compared with every system of B. Only documents that both sides have count.
+    A metric whose signatures differ is refused.
     """
     from pipelines.compare import compare as run
     from pipelines.reports.comparison import comparison_sheet
@@ -73,18 +74,19 @@ def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     CORPUS is as for `assay score`. For a mover (sms, wms, s+wms), you see which words and sentences
     of the reference those of the summary are matched with, and at what cost. For other metrics, you
     see how the score changes without each sentence, and for trained scorers, likelihoods and judges
-    more details.
+    more details. For `ask`, you see the question, the answer and its probabilities.
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
     from pipelines.explain import explain as run
+    from sms.writing import isolated
 
     for system in run(corpora, settings):
         explanation = system.explanation
         shown = (
             f"no score: {explanation.status}" if explanation.score is None else explanation.score
         )
-        show(f"{system.system_id}\t{explanation.metric}\t{shown}")
+        show(f"{isolated(system.system_id)}\t{explanation.metric}\t{shown}")
     show(f"{'Picture' if str(settings.out).endswith('.svg') else 'Page'}: {settings.out}")
 
 

@@ -16,10 +16,12 @@ MAX_MESSAGE = 2_000
 # Control characters but tab and line feed, separators of lines, direction marks, half characters.
 _STEERING_BUT_ESCAPE = (
     r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f"
-    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    r"\u061c\u200e\u200f\u2028-\u202e\ud800-\udfff]"
 )
 _STEERING = re.compile(rf"\x1b|{_STEERING_BUT_ESCAPE}")
 _STEERING_BUT_COLOURS = re.compile(rf"\x1b(?!\[[0-9;]*m)|{_STEERING_BUT_ESCAPE}")
+_ISOLATES = re.compile(r"[\u2066-\u2069]")
+_CLOSED_ISOLATE = re.compile(r"[\u2066-\u2068][^\u2066-\u2069]*\u2069")
 
 
 def fail(message: str, status: int) -> int:
@@ -39,13 +41,29 @@ def show(text: str) -> None:
 def printable(text: str, *, keeps_colours: bool = False) -> str:
     r"""Write control characters, and those that turn the direction of writing, as escapes.
 
+    Isolates that end on their line turn nothing around them; they are kept.
+
     Examples
     --------
     >>> printable("a system called \x1b[2J")
     'a system called \\x1b[2J'
     """
     steering = _STEERING_BUT_COLOURS if keeps_colours else _STEERING
-    return steering.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    lines = steering.sub(_escaped, text).split("\n")
+    return "\n".join(
+        line if _are_isolates_closed(line) else _ISOLATES.sub(_escaped, line) for line in lines
+    )
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
+
+
+def _are_isolates_closed(line: str) -> bool:
+    n_isolates = 1
+    while n_isolates:  # the innermost are taken out again and again
+        line, n_isolates = _CLOSED_ISOLATE.subn("", line)
+    return not _ISOLATES.search(line)
 
 
 def sentence_of(error: Exception) -> str:

@@ -23,9 +23,10 @@ _SHOWN_FAILURES = 5
 def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     """Score the summaries in CORPORA.
 
-    CORPORA are Parquet, JSONL or CSV: files, folders, globs or URLs. One row is one candidate:
-    `document_id`, `system_id`, `candidate`, and `reference` or `references` and `source` where a
-    metric needs them. To continue an interrupted run, give the same command again.
+    CORPORA are Parquet, JSONL or CSV: files, folders, globs or URLs, or - for standard input. One
+    row is one candidate: `document_id`, `system_id`, `candidate`, and `reference` or `references`
+    and `source` where a metric needs them. To continue an interrupted run, give the same command
+    again (and the same standard input).
     """
     from pipelines.runs.score_run import RunInterrupted
     from pipelines.score import score as run

@@ -8,8 +8,7 @@ ROUGE on the machine-made ones only (7 and 8).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +17,18 @@ import polars as pl
 
 from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Ours, Scored, is_rouge
+from pipelines.papers.table import (
+    Cell,
+    Ours,
+    Scored,
+    Shown,
+    correlation_rows,
+    is_rouge,
+    table_of,
+    typed,
+)
 from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.tables.study import is_baseline
 from reffree.scorers.metric import PREFIX
 
 ALL, MACHINES = "all", "machine-made"
@@ -145,10 +154,56 @@ def _is_machine(scored: Scored) -> np.ndarray:
     return np.array([not system.startswith(HUMAN_SYSTEMS) for system in scored.systems])
 
 
-def _all_and_machines(scored: Scored) -> dict[str, np.ndarray]:
+def _of_scorers(scored: Scored, *, coefficient: str) -> Shown | None:
+    """Correlate scorers over all summaries, and over those of machines where people wrote some."""
+    metrics = [m for m in sorted(scored.scores, key=is_baseline) if not is_rouge(m)]
+    if not metrics:
+        return None
     is_machine = _is_machine(scored)
-    everything = {ALL: np.full_like(is_machine, fill_value=True)}
-    return everything if is_machine.all() else everything | {MACHINES: is_machine}
+    parts = {ALL: np.full_like(is_machine, fill_value=True)}
+    if not is_machine.all():
+        parts[MACHINES] = is_machine
+    frame = _correlated(scored, metrics, parts, coefficient)
+    cells: dict[Cell, Ours] = {}
+    for row in frame.iter_rows(named=True):
+        part = " on machines'" if row["summaries"] == MACHINES else ""
+        name = f"{scored.name(row['metric'])}{part}"
+        cells[(name,), scored.head(row["aspect"])] = Ours(row["value"])
+    title = f"{_title(coefficient)}: scorers"
+    return table_of(title, frame, cells, digits=4, notes=[_note(scored)])
+
+
+def _with_rouge(scored: Scored, *, coefficient: str) -> Shown:
+    """Correlate scorers and ROUGE over the summaries of machines."""
+    metrics = sorted(scored.scores, key=is_baseline)
+    frame = _correlated(scored, metrics, {MACHINES: _is_machine(scored)}, coefficient)
+    cells: dict[Cell, Ours] = {
+        ((scored.name(row["metric"]),), scored.head(row["aspect"])): Ours(row["value"])
+        for row in frame.iter_rows(named=True)
+    }
+    title = f"{_title(coefficient)}: scorers and ROUGE on machine-made summaries"
+    note = (
+        f"{_note(scored)} The paper prints its best scorer only; here are all, so that none is "
+        "chosen on the summaries it is judged on."
+    )
+    return table_of(title, frame, cells, digits=4, notes=[note])
+
+
+def _correlated(
+    scored: Scored, metrics: Sequence[str], parts: Mapping[str, np.ndarray], coefficient: str
+) -> pl.DataFrame:
+    """Correlate over the systems of each part."""
+    return typed(
+        [
+            {"summaries": part, **row}
+            for part, systems in parts.items()
+            for row in correlation_rows(scored, metrics, ["global"], [coefficient], systems)
+        ]
+    )
+
+
+def _title(coefficient: str) -> str:
+    return f"{coefficient.capitalize()} correlation with human ratings over all summaries"
 
 
 def _note(scored: Scored) -> str:
@@ -158,38 +213,6 @@ def _note(scored: Scored) -> str:
     return (
         f"No system is called {'* or '.join(HUMAN_SYSTEMS)}*: all {len(scored.systems)} count as "
         "machines, and all summaries as machine-made."
-    )
-
-
-def _of_scorers(coefficient: str) -> Correlations:
-    title = f"{coefficient.capitalize()} correlation with human ratings over all summaries"
-    return Correlations(
-        title=f"{title}: scorers",
-        levels=("global",),
-        coefficients=(coefficient,),
-        digits=4,
-        only=lambda metric: not is_rouge(metric),
-        parts=_all_and_machines,
-        cell=lambda row, name, head: (
-            (name + " on machines'" * (row["summaries"] == MACHINES),),
-            head,
-        ),
-        notes=lambda scored: (_note(scored),),
-    )
-
-
-def _with_rouge(coefficient: str) -> Correlations:
-    of_scorers = _of_scorers(coefficient)
-    return replace(
-        of_scorers,
-        title=f"{of_scorers.title} and ROUGE on machine-made summaries",
-        only=lambda _metric: True,
-        parts=lambda scored: {MACHINES: _is_machine(scored)},
-        cell=lambda _row, name, head: ((name,), head),
-        notes=lambda scored: (
-            f"{_note(scored)} The paper prints its best scorer only; here are all, so that none is "
-            "chosen on the summaries it is judged on.",
-        ),
     )
 
 
@@ -231,7 +254,7 @@ def _table(number: int, scorers: Mapping[Any, Need], **fields: Any) -> Table:  #
     return Table(name=f"bao2020-table{number}", others=others, **fields)
 
 
-def _people(number: int, shows: Correlations, *rows: str) -> Table:
+def _people(number: int, shows: Callable[[Scored], Shown | None], *rows: str) -> Table:
     scorers = {row: _BY_NEGATIVES[row] for row in rows}
     return _table(
         number,
@@ -248,8 +271,8 @@ TABLES = (
     _table(2, _TABLE2, make=partial(_held_out, cells=_TABLE2, figure="pearson")),
     _table(3, _TABLE3, make=partial(_accuracies, cells=_TABLE3)),
     _table(4, _TABLE4, make=partial(_accuracies, cells=_TABLE4)),
-    _people(5, _of_scorers("pearson"), *_BY_NEGATIVES),
-    _people(6, _of_scorers("spearman"), *_BY_NEGATIVES),
-    _people(7, _with_rouge("pearson"), _BEST),
-    _people(8, _with_rouge("spearman"), _BEST),
+    _people(5, partial(_of_scorers, coefficient="pearson"), *_BY_NEGATIVES),
+    _people(6, partial(_of_scorers, coefficient="spearman"), *_BY_NEGATIVES),
+    _people(7, partial(_with_rouge, coefficient="pearson"), _BEST),
+    _people(8, partial(_with_rouge, coefficient="spearman"), _BEST),
 )

@@ -120,6 +120,11 @@ class Table:
     """Whether some of it follows from what the paper prints."""
 
     @property
+    def is_figure(self) -> bool:
+        """Whether it is a picture."""
+        return "figure" in self.name
+
+    @property
     def needs(self) -> list[Need]:
         """Everything that it needs."""
         rated = needs_in("data")

@@ -22,14 +22,15 @@ from pipelines.papers.bench import Bench, Need, RatedData, Table, needs_in
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import (
     Cell,
-    Correlations,
     Ours,
     Row,
     Scored,
     Shown,
     base_of,
+    correlation_rows,
     is_rouge_f,
     laid_out,
+    table_of,
     typed,
     variant_of,
 )
@@ -47,6 +48,8 @@ ESSAY_SENTENCES = (5, 15)
 """Section 4.2."""
 STARS = ((0.01, "**"), (0.05, "*"))
 """A one-sided p-value below the first number is printed with these stars."""
+LEVELS = ("global", "system", "summary")
+"""Of Table 2; the paper's is the first."""
 ROUGE_L = "rougeL_f"
 MOVERS = {"WMS": "wms", "SMS": "sms", "S+WMS": "s+wms"}
 NAMES = {"ROUGE-L": ROUGE_L, **MOVERS}
@@ -140,28 +143,54 @@ def baseline_of(metrics: Iterable[str]) -> str:
     )
 
 
-_TABLE2 = Correlations(
-    title="Spearman correlation of metrics with human ratings",
-    levels=("global", "system", "summary"),
-    coefficients=("spearman",),
-    is_by_encoder=True,
-    order=lambda metric: (not is_rouge_f(metric, "l"), is_baseline(metric)),
-    more=_against_rouge,
-    form=lambda row: f"{row['stars'] or ''}{{}}",
-    notes=lambda scored: (
-        f"Stars: better than {baseline_of(scored.scores)} by the one-sided test of Williams, * for "
-        "p < 0.05 and ** for p < 0.01, not corrected for many comparisons.",
-        "Level: global is the paper's, all summaries at once; its test takes the summaries of one "
-        "system or document for independent and is too sure of itself. Summary level is a mean "
-        "over documents and has no such test.",
-    ),
-)
+def _table2(scored: Scored) -> Shown:
+    baseline = baseline_of(scored.scores)
+    metrics = sorted(
+        scored.scores, key=lambda metric: (not is_rouge_f(metric, "l"), is_baseline(metric))
+    )
+    rows = correlation_rows(scored, metrics, LEVELS, ["spearman"])
+    frame = typed([row | _against_rouge(scored, row) for row in rows])
+    encoders = _encoders_of(metrics, scored.encoders)
+    cells: dict[Cell, Ours] = {}
+    for row in frame.iter_rows(named=True):
+        metric = row["metric"]
+        name = scored.names.get(metric, base_of(metric))
+        for encoder in encoders[metric]:
+            column = f"{scored.head(row['aspect'])} {encoder}".strip()
+            cells[(row["level"], name), column] = Ours(row["value"], f"{row['stars'] or ''}{{}}")
+    shown = table_of(
+        "Spearman correlation of metrics with human ratings",
+        frame,
+        cells,
+        labels=("level", "metric"),
+        notes=(
+            f"Stars: better than {baseline} by the one-sided test of Williams, * for p < 0.05 and "
+            "** for p < 0.01, not corrected for many comparisons.",
+            "Level: global is the paper's, all summaries at once; its test takes the summaries of "
+            "one system or document for independent and is too sure of itself. Summary level is a "
+            "mean over documents and has no such test.",
+        ),
+    )
+    numbers: dict[Cell, Ours] = {
+        ((name,), column): ours
+        for ((level, name), column), ours in cells.items()
+        if level == LEVELS[0]
+    }
+    return replace(shown, numbers=numbers)
 
 
-def _figure3(scored: Scored) -> Shown | None:
-    table2 = _TABLE2(scored)
-    if table2 is None:
-        return None
+def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
+    """Say under which encoders a metric stands: its own, or all if there is one of it."""
+    with_several = {base_of(name) for name in metrics if variant_of(name)}
+    encoder_of = {
+        name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several
+    }
+    every = list(printed) or list(dict.fromkeys(encoder_of.values())) or [""]
+    return {name: [encoder_of[name]] if name in encoder_of else every for name in metrics}
+
+
+def _figure3(scored: Scored) -> Shown:
+    table2 = _table2(scored)
     names = table2.frame["metric"].unique(maintain_order=True).to_list()
     frame = table2.frame.filter(level="global").with_columns(
         base=pl.col("metric").replace_strict({name: base_of(name) for name in names}),
@@ -352,7 +381,7 @@ _CORRELATED = Table(
     encoders=tuple(ENCODERS.values()),
     metrics=_metrics,
     scoring={"preset": PRESET},
-    shows=_TABLE2,
+    shows=_table2,
 )
 _PRINTED_TEXTS = Table(
     name="clark2019-table1",

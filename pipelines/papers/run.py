@@ -13,7 +13,7 @@ from cluster.output import Output
 from pipelines.papers import bao2020, clark2019, summeval, sun2019
 from pipelines.papers.bench import Bench, Need, Table, differences
 from pipelines.papers.reproduction import Reproduction
-from pipelines.papers.table import Cell, Correlations, Ours, Shown
+from pipelines.papers.table import Cell, Ours, Shown
 from pipelines.runs.forks import with_threads
 from pipelines.settings.reproduce import ReproduceSettings
 from sms.encoders.registry import parse_spec
@@ -113,13 +113,12 @@ def _filled(bench: Bench, table: Table) -> Reproduction:
     figures: list[Shown] = []
     assert table.shows is not None  # noqa: S101  (a table without has its own `make`)
     for name, scored in bench.fill(table):
-        is_figure = not isinstance(table.shows, Correlations)
-        if is_figure:
+        if table.is_figure:
             scored = replace(
                 scored, scores={scored.names.get(m, m): x for m, x in scored.scores.items()}
             )
         shown = table.shows(scored)
-        if shown is not None and is_figure:
+        if shown is not None and table.is_figure:
             suffix = f"-{name.lower()}" if len(table.data) > 1 else ""
             figures.append(replace(shown, name=f"{table.name}{suffix}"))
         elif shown is not None:
@@ -134,7 +133,7 @@ def _check(tables: Sequence[Table], settings: ReproduceSettings) -> None:
         raise ValueError("`tables` must name at least one table, got none")
     _check_encoders(tables, settings)
     for table in tables:
-        if settings.out is None and "figure" in table.name:
+        if settings.out is None and table.is_figure:
             raise ValueError(f"`out` must name a folder for {table.name}, which is a picture")
 
 

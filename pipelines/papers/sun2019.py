@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,18 @@ from pipelines.papers.bench import Bench, RatedData, Table, differences, needs_i
 from pipelines.papers.printed import printed_table
 from pipelines.papers.reproduction import Reproduction
 from pipelines.papers.table import (
-    Correlations,
+    Cell,
     Numbers,
     Ours,
     Row,
     Scored,
     Shown,
     correlation_row,
+    correlation_rows,
     is_against_source,
     is_rouge,
     size_notes,
+    table_of,
     typed,
 )
 from pipelines.reports.charts import Axis, Chart, drawn, series
@@ -121,35 +124,40 @@ def block_of(metric: str) -> str:
     return "doc" if is_against_source(metric) else "ref"
 
 
-_TABLE1 = Correlations(
-    title="System-level correlation with human ratings",
-    levels=("system",),
-    coefficients=("pearson", "spearman"),
-    order=lambda metric: _BLOCKS.index(block_of(metric)),
-    more=lambda _scored, row: {"against": block_of(row["metric"])},
-    form=lambda row: "{}*" if row["p_value"] is not None and row["p_value"] < ALPHA else "{}",
-    cell=lambda row, name, head: (
-        (name,),
-        f"{head} {_SHORT[row['coefficient']]}"
-        f"({'doc' if is_against_source(row['metric']) else 'ref'})",
-    ),
-    notes=lambda _scored: (
+def _correlated(scored: Scored, coefficients: Sequence[str]) -> pl.DataFrame:
+    metrics = sorted(scored.scores, key=lambda metric: _BLOCKS.index(block_of(metric)))
+    rows = correlation_rows(scored, metrics, ["system"], coefficients)
+    return typed([{**row, "against": block_of(row["metric"])} for row in rows])
+
+
+def table1(scored: Scored) -> Shown:
+    """Correlate metrics by both coefficients, with stars for the significant."""
+    frame = _correlated(scored, ("pearson", "spearman"))
+    cells: dict[Cell, Ours] = {}
+    for row in frame.iter_rows(named=True):
+        side = "doc" if is_against_source(row["metric"]) else "ref"
+        column = f"{scored.head(row['aspect'])} {_SHORT[row['coefficient']]}({side})"
+        is_significant = row["p_value"] is not None and row["p_value"] < ALPHA
+        form = "{}*" if is_significant else "{}"
+        cells[(scored.name(row["metric"]),), column] = Ours(row["value"], form)
+    note = (
         "P: Pearson, S: Spearman, against the reference or the document; * for p < 0.05, "
-        "two-sided, not corrected for many comparisons.",
-    ),
-)
-
-
-def _by_aspect(coefficient: str) -> Correlations:
-    return replace(
-        _TABLE1,
-        title=f"System-level {coefficient.capitalize()} correlation by aspect",
-        labels=("against", "metric"),
-        coefficients=(coefficient,),
-        form=lambda _row: "{}",
-        cell=lambda row, name, head: ((block_of(row["metric"]), name), head),
-        notes=lambda _scored: (),
+        "two-sided, not corrected for many comparisons."
     )
+    return table_of("System-level correlation with human ratings", frame, cells, notes=[note])
+
+
+def by_aspect(scored: Scored, *, coefficient: str) -> Shown:
+    """Correlate metrics by one coefficient, in the blocks of Table 3."""
+    frame = _correlated(scored, [coefficient])
+    cells: dict[Cell, Ours] = {
+        ((row["against"], scored.name(row["metric"])), scored.head(row["aspect"])): Ours(
+            row["value"]
+        )
+        for row in frame.iter_rows(named=True)
+    }
+    title = f"System-level {coefficient.capitalize()} correlation by aspect"
+    return table_of(title, frame, cells, labels=("against", "metric"))
 
 
 # Table 2: statistics
@@ -229,12 +237,15 @@ def _table4(bench: Bench, table: Table) -> Reproduction:
     """Rank by our correlations where all three data sets are there, else by the printed ones."""
     frames = []
     for name, scored in bench.fill(table):
-        if (shown := _TABLE1(scored)) is not None:
-            aspect = next(iter(table.data[name].aspects))
-            frame = shown.frame.filter(aspect=aspect).with_columns(
+        aspect = next(iter(table.data[name].aspects))
+        frame = (
+            table1(scored)
+            .frame.filter(aspect=aspect)
+            .with_columns(
                 data_set=pl.lit(name), metric=pl.col("metric").replace_strict(scored.names)
             )
-            frames.append(frame)
+        )
+        frames.append(frame)
     if len(frames) < len(table.data):
         return Reproduction(
             printed=table.printed,
@@ -458,17 +469,24 @@ _ON_DUC = Table(
     data=DUC,
     encoders=tuple(ENCODERS.values()),
     metrics=_metrics,
-    shows=_TABLE1,
+    shows=table1,
 )
 _ON_NEWSROOM = replace(
-    _ON_DUC, name="sun2019-table3", data={"Newsroom": NEWSROOM}, shows=_by_aspect("spearman")
+    _ON_DUC,
+    name="sun2019-table3",
+    data={"Newsroom": NEWSROOM},
+    shows=partial(by_aspect, coefficient="spearman"),
 )
 _ON_DUC2001 = replace(_ON_DUC, data={"DUC2001": DUC["DUC2001"]})
 TABLES = (
     _ON_DUC,
     Table(name="sun2019-table2", data=DUC, make=lambda b, table: b.counted(table, _statistics)),
     _ON_NEWSROOM,
-    replace(_ON_NEWSROOM, name="sun2019-appendix-table2", shows=_by_aspect("pearson")),
+    replace(
+        _ON_NEWSROOM,
+        name="sun2019-appendix-table2",
+        shows=partial(by_aspect, coefficient="pearson"),
+    ),
     replace(
         _ON_DUC,
         name="sun2019-table4",

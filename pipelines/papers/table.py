@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from agreement import correlate, correlation_test
 from pipelines.reports.numbers import number_text, range_text
-from pipelines.tables.study import Study, is_baseline
+from pipelines.tables.study import Study
 
 Row: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = tuple[tuple[str, ...], str]
@@ -74,6 +74,14 @@ class Scored:
             **more,
         )
 
+    def name(self, metric: str) -> str:
+        """Return what a table calls a metric."""
+        return self.names.get(metric, metric.removesuffix(":source"))
+
+    def head(self, aspect: str) -> str:
+        """Return what a table writes above the columns of an aspect."""
+        return self.heads.get(aspect, aspect)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shown:
@@ -95,79 +103,48 @@ class Shown:
     """The figure as SVG; None for a table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Correlations:
-    """Correlations of metrics with ratings, one of each for a level and a coefficient."""
-
-    title: str
-    labels: Sequence[str] = ("metric",)
-    """What the columns at the left say."""
-    levels: Sequence[str]
-    """The paper's is the first."""
-    coefficients: Sequence[str]
-    digits: int = 3
-    is_by_encoder: bool = False
-    """Whether each encoder has a column of its own."""
-    order: Callable[[str], Any] = is_baseline
-    """Sorts the metrics."""
-    only: Callable[[str], bool] = lambda _metric: True
-    """Which metrics are shown."""
-    parts: Callable[[Scored], Mapping[str, np.ndarray]] = lambda scored: {
-        "": np.full(len(scored.systems), fill_value=True)
-    }
-    """Which systems are correlated, by the name of the part."""
-    more: Callable[[Scored, Row], Row] = lambda _scored, _row: {}
-    """Further columns of a row, such as a test."""
-    form: Callable[[Row], str] = lambda _row: "{}"
-    """How a number is printed, with its marks."""
-    cell: Callable[[Row, str, str], Cell] = lambda _row, name, head: ((name,), head)
-    """Place of a number: its row, the name of its metric, and the data set or aspect."""
-    notes: Callable[[Scored], Sequence[str]] = lambda _scored: ()
-
-    def __call__(self, scored: Scored) -> Shown | None:
-        """Correlate; None if there is no metric to show."""
-        metrics = sorted(filter(self.only, scored.scores), key=self.order)
-        if not metrics:
-            return None
-        rows: list[Row] = []
-        for level, (part, kept), metric, (aspect, rating), coefficient in itertools.product(
-            self.levels,
-            self.parts(scored).items(),
-            metrics,
-            scored.ratings.items(),
-            self.coefficients,
-        ):
-            row: dict[str, Any] = {
-                **({"summaries": part} if part else {}),
-                "aspect": aspect,
-                "metric": metric,
-                **correlation_row(scored.scores[metric][kept], rating[kept], level, coefficient),
-            }
-            rows.append({**row, **self.more(scored, row)})
-        frame = typed(rows)
-        n_levels = int(len(self.levels) > 1)
-        labels = (*["level"][:n_levels], *self.labels)
-        encoders_of = _encoders_of(metrics, scored.encoders)
-        numbers: dict[Cell, Ours] = {}
-        texts = []
-        for row in frame.iter_rows(named=True):
-            metric, aspect = row["metric"], row["aspect"]
-            own_name = base_of(metric) if self.is_by_encoder else metric.removesuffix(":source")
-            ours = Ours(row["value"], self.form(row))
-            for encoder in encoders_of[metric] if self.is_by_encoder else [""]:
-                head = f"{scored.heads.get(aspect, aspect)} {encoder}".strip()
-                names, column = self.cell(row, scored.names.get(metric, own_name), head)
-                texts.append(((*[row["level"]][:n_levels], *names), column, ours.text(self.digits)))
-                if row["level"] == self.levels[0]:
-                    numbers[names, column] = ours
-        return Shown(
-            title=self.title,
-            frame=frame,
-            numbers=numbers,
-            printed=laid_out(labels, texts),
-            n_labels=len(labels),
-            notes=(*self.notes(scored), *size_notes(frame)),
+def correlation_rows(
+    scored: Scored,
+    metrics: Sequence[str],
+    levels: Sequence[str],
+    coefficients: Sequence[str],
+    systems: np.ndarray | slice = slice(None),
+) -> list[dict[str, Any]]:
+    """Correlate metrics with the ratings of every aspect, over some of the systems or all."""
+    return [
+        {
+            "aspect": aspect,
+            "metric": metric,
+            **correlation_row(scored.scores[metric][systems], rating[systems], level, coefficient),
+        }
+        for level, metric, (aspect, rating), coefficient in itertools.product(
+            levels, metrics, scored.ratings.items(), coefficients
         )
+    ]
+
+
+def table_of(
+    title: str,
+    frame: pl.DataFrame,
+    cells: Numbers,
+    *,
+    labels: Sequence[str] = ("metric",),
+    digits: int = 3,
+    notes: Sequence[str] = (),
+) -> Shown:
+    """Make a table of correlations, with the numbers of the frame in its cells.
+
+    `labels` name the columns at the left.
+    """
+    texts = ((row, column, ours.text(digits)) for (row, column), ours in cells.items())
+    return Shown(
+        title=title,
+        frame=frame,
+        numbers=cells,
+        printed=laid_out(labels, texts),
+        n_labels=len(labels),
+        notes=(*notes, *size_notes(frame)),
+    )
 
 
 def correlation_row(
@@ -287,13 +264,3 @@ def _parts(metric: str) -> tuple[str, str, str, str]:
     """Split a name into input, metric, encoder and what it is compared with, "" where not there."""
     match = _NAME.fullmatch(metric)
     return match.groups("") if match else ("", metric, "", "")  # type: ignore[return-value]
-
-
-def _encoders_of(metrics: Sequence[str], printed: Sequence[str]) -> dict[str, list[str]]:
-    """Say under which encoders a metric stands: its own, or all if there is one of it."""
-    with_several = {base_of(name) for name in metrics if variant_of(name)}
-    encoder_of = {
-        name: variant_of(name) or "default" for name in metrics if base_of(name) in with_several
-    }
-    every = list(printed) or list(dict.fromkeys(encoder_of.values())) or [""]
-    return {name: [encoder_of[name]] if name in encoder_of else every for name in metrics}

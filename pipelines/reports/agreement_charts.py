@@ -12,6 +12,7 @@ from pipelines.reports.numbers import MINUS, interval_text, number_text, p_value
 from pipelines.reports.pages import file_stem
 from pipelines.reports.words import COEFFICIENTS, LEVELS, SIGNIFICANCE, TESTS, in_order
 from pipelines.tables.records import ALL, AgreementResult
+from sms.writing import isolated
 
 N_TINTS = 5
 """Strengths of colour in a matrix."""
@@ -62,8 +63,8 @@ def systems_chart(
     points: pl.DataFrame, metric: str, aspect: str, width: int = 190, height: int = 150
 ) -> Chart:
     """Draw each system's mean score and mean rating, with both intervals; some rows are needed."""
-    x = Axis.of_numbers(_ends(points, "x"), f"Mean score, {short_name(metric)}")
-    y = Axis.of_numbers(_ends(points, "y"), f"Mean rating, {short_name(aspect)}")
+    x = Axis.of_numbers(_ends(points, "x"), f"Mean score, {isolated(short_name(metric))}")
+    y = Axis.of_numbers(_ends(points, "y"), f"Mean rating, {isolated(short_name(aspect))}")
     chart = Chart(x, y, width=width, height=height)
     for row in points.iter_rows(named=True):
         ends = [(row[f"{axis}_low"], row[f"{axis}_high"]) for axis in "xy"]
@@ -74,7 +75,7 @@ def systems_chart(
             f"{interval_text(row[f'{at}_low'], row[f'{at}_high'], n)}"
             for name, at, n in (("score", "x", 4), ("rating", "y", 3))
         )
-        title = f"{row['system_id']}: {', '.join(said)}"
+        title = f"{isolated(row['system_id'])}: {', '.join(said)}"
         chart.dot(row["x_mean"], row["y_mean"], "mark", title, row["system_id"])
     return chart
 
@@ -132,7 +133,8 @@ def differences_chart(cells: pl.DataFrame) -> Chart:
             ends = [None if end is None else -end for end in reversed(ends)]
         p_values = [(TESTS[test], row[f"p_{test}"]) for test in tests]
         said = ", ".join(f"{name} p {p_value_text(p)}" for name, p in p_values if p is not None)
-        title = f"{better} {MINUS} {worse}: {number_text(size_of)} {interval_text(*ends)}, {said}"
+        pair = f"{isolated(better)} {MINUS} {isolated(worse)}"
+        title = f"{pair}: {number_text(size_of)} {interval_text(*ends)}, {said}"
         first = p_values[0][1]
         kind = f"tint tint-{min(int(N_TINTS * size_of / largest), N_TINTS - 1)}"
         kind += " significant" * (first is not None and first <= SIGNIFICANCE)
@@ -150,7 +152,7 @@ def correlations_chart(rows: pl.DataFrame, title: str) -> Chart:
     for k, row in enumerate(rows.reverse().iter_rows(named=True)):
         chart.cross(row["value"], k, (row["low"], row["high"]), (None, None))
         shown = f"{number_text(row['value'])} {interval_text(row['low'], row['high'])}"
-        chart.dot(row["value"], k, "mark", f"{row['metric']}: {shown}")
+        chart.dot(row["value"], k, "mark", f"{isolated(row['metric'])}: {shown}")
     return chart
 
 

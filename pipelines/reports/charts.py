@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from pipelines.reports.numbers import MINUS, number_text
 from sms.svg_text import text_width, xml_text
+from sms.writing import ending, isolated
 
 FONT_SIZE = 12
 STYLE = Path(__file__).with_name("templates") / "charts.css"
@@ -47,7 +48,8 @@ SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
 OTHER_FONTS = 1.15
 """How much wider than Helvetica the font of a reader may be."""
 LONGEST_LABEL, LONGEST_TITLE = 20, 36
-"""Characters of a name in a chart, and of the title of a chart or an axis."""
+"""Cells of a terminal that a name in a chart fills, and the title of a chart or an axis; a wide
+character fills two."""
 
 Place = tuple[float, float]
 Ends = tuple[float | None, float | None]
@@ -124,7 +126,7 @@ def _tick_text(tick: float, n_decimals: int) -> str:
 
 def short_name(name: str, longest: int = LONGEST_LABEL) -> str:
     """Shorten a name at its beginning: what tells names apart is mostly at the end."""
-    return name if len(name) <= longest else f"…{name[1 - longest :]}"
+    return ending(name, longest)
 
 
 # Charts of two axes
@@ -182,7 +184,7 @@ class Chart:
         self._add(f'rect class="{kind}" x="{_px(left)}" y="{_px(top)}" {size}', title)
         if text:
             where = f'x="{_px((x1 + x2) / 2)}" y="{_px((y1 + y2) / 2 + 4)}" text-anchor="middle"'
-            self._marks.append(f'<text class="name" {where}>{xml_text(text)}</text>')
+            self._marks.append(f'<text class="name" {where}>{_label(text)}</text>')
 
     def svg(self, label: str, *, is_file: bool = False) -> Markup:
         """Draw the chart alone."""
@@ -212,7 +214,7 @@ class Chart:
         widest = OTHER_FONTS * max((text_width(text, FONT_SIZE) for _, text in xs), default=0.0)
         step = math.ceil((widest + 4) * max(len(xs) - 1, 1) / self.width)
         for x, text in xs[::step]:  # as many as there is room for
-            yield f'<text x="{_px(x)}" y="{below}">{xml_text(text)}</text>'
+            yield f'<text x="{_px(x)}" y="{below}">{_label(text)}</text>'
         if self.title:
             yield f'<text class="title" x="{middle}" y="-8">{_titled(self.title)}</text>'
         if self.x.title:
@@ -222,7 +224,7 @@ class Chart:
             place = f"translate({_px(12 - self.margins()[0])} {_px(self.height / 2)}) rotate(-90)"
             yield f'<text class="title" transform="{place}">{_titled(self.y.title)}</text>'
         yield '</g><g text-anchor="end">'
-        yield from (f'<text x="-8" y="{_px(y + 4)}">{xml_text(text)}</text>' for y, text in ys)
+        yield from (f'<text x="-8" y="{_px(y + 4)}">{_label(text)}</text>' for y, text in ys)
         yield "</g>"
 
     def _placed_names(self) -> Iterable[str]:
@@ -237,8 +239,9 @@ class Chart:
                 if is_inside and box[3] <= self.height and not any(_meet(box, b) for b in taken):
                     taken.append(box)
                     # whatever font there is, the name is as wide as this takes it
-                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" textLength="{_px(width)}"'
-                    yield f'<text class="name" {place}>{xml_text(shown)}</text>'
+                    fixed = f'textLength="{_px(width)}" lengthAdjust="spacingAndGlyphs"'
+                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" {fixed}'
+                    yield f'<text class="name" {place}>{_label(shown)}</text>'
                     break
 
     def _add(self, element: str, title: str = "") -> None:
@@ -262,8 +265,13 @@ def _meet(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
+def _label(text: str) -> str:
+    """Write a text of a chart, in the direction of its own letters."""
+    return xml_text(isolated(text))
+
+
 def _titled(text: str) -> str:
-    return xml_text(short_name(text, LONGEST_TITLE))
+    return _label(short_name(text, LONGEST_TITLE))
 
 
 def series(number: int) -> str:
@@ -311,11 +319,11 @@ def _legend(names: Sequence[str], width: float) -> tuple[list[str], float]:
     """Write the names of the series in lines, and return the height of these lines."""
     parts, x, y = [], 8.0, 18.0
     for number, name in enumerate(names):
-        needed = 18 + text_width(name, FONT_SIZE)
+        needed = 18 + OTHER_FONTS * text_width(name, FONT_SIZE)
         if x > 8 and x + needed > width:
             x, y = 8.0, y + 18
         parts.append(f'<path class="key {series(number)}" d="M{x:.1f} {y - 4:g}h12"/>')
-        parts.append(f'<text x="{x + 17:.1f}" y="{y:g}">{xml_text(name)}</text>')
+        parts.append(f'<text x="{x + 17:.1f}" y="{y:g}">{_label(name)}</text>')
         x += needed + 16
     return parts, y + 8 if names else 0.0
 

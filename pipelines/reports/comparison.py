@@ -21,13 +21,15 @@ from pipelines.reports.numbers import (
     range_text,
     span,
 )
-from pipelines.reports.tables import MAX_ROWS, PaperTable, Sheet, frame_of, to_markdown
+from pipelines.reports.tables import MAX_ROWS, PaperTable, Sheet, frame_of, to_latex, to_markdown
 from pipelines.tables.records import InputRecord
 from sms.naming import counted
 from sms.signature import version
+from sms.writing import isolated
 
-RUNS, SYSTEMS = "runs", "systems"
-"""What is compared: two runs of the same systems, or different systems."""
+PAIRS, RUNS, SYSTEMS = "pairs", "runs", "systems"
+"""What is compared: every pair of systems of one run, two runs of the same systems, or systems of
+two runs."""
 MOST_BARS = 150
 """Of the differences of documents; of more, neighbours in the order of size share a bar."""
 IN_MARKDOWN = ("p", "wins", "ties", "losses", "higher")
@@ -78,15 +80,34 @@ class MetricComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemMean:
+    """The mean of one system of one run under one metric."""
+
+    metric: str
+    system: str
+    mean: float
+    """Over the documents it has; NaN where there is none, as are the ends."""
+    low: float
+    high: float
+    """Bootstrap interval, documents being drawn with replacement; the same for all systems."""
+    n_documents: int
+    letters: str
+    """Two systems with a common letter do not differ significantly, two without one do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreComparison:
-    """Two score folders compared, and how."""
+    """One or two score folders compared, and how."""
 
     scores_a: str
-    scores_b: str
+    scores_b: str | None
+    """None if all pairs of `scores_a` are compared."""
     kind: str
-    """`RUNS` or `SYSTEMS`."""
+    """`PAIRS`, `RUNS` or `SYSTEMS`."""
     rows: tuple[MetricComparison, ...]
     """Metrics in the order of A; for each, the pairs of systems."""
+    means: tuple[SystemMean, ...]
+    """For `PAIRS`, metric by metric all systems, the highest mean first."""
     signatures: Mapping[str, str]
     """By metric, where both have the same."""
     meanings: tuple[str, ...]
@@ -112,7 +133,7 @@ def comparison_sheet(result: ScoreComparison) -> Sheet:
     return Sheet(
         record=result,
         frame=result.frame(),
-        table=_table(result),
+        table=_table_of_means(result) if result.kind == PAIRS else _table(result),
         head=list(_head(result)),
         foot=list(_foot(result)),
         codes=list(result.signatures.values()),
@@ -143,6 +164,52 @@ def _table(result: ScoreComparison) -> PaperTable:
     )
 
 
+def _table_of_means(result: ScoreComparison) -> PaperTable:
+    """Lay out one run as papers do: a row a system, the highest under the first metric first."""
+    metrics = list(dict.fromkeys(mean.metric for mean in result.means))
+    systems = list(dict.fromkeys(mean.system for mean in result.means))
+    of = {(mean.system, mean.metric): mean for mean in result.means}
+    digits = {name: decimals(of[system, name].mean for system in systems) for name in metrics}
+    rows = [
+        [system, *(_mean_text(of[system, name], digits[name]) for name in metrics)]
+        for system in systems
+    ]
+    letters = {
+        (i, j): of[system, name].letters
+        for i, system in enumerate(systems)
+        for j, name in enumerate(metrics, start=1)
+    }
+    interval = f"{100 * result.confidence:g} % interval over documents"
+    return PaperTable(
+        title="Mean scores by system",
+        caption=f"Mean and {interval} (bootstrap). {_on_letters(result)}.",
+        header=["system", *metrics],
+        alignment="l" + "r" * len(metrics),
+        rows=rows,
+        letters=letters,
+    )
+
+
+def _mean_text(mean: SystemMean, digits: int) -> str:
+    if math.isnan(mean.mean):
+        return UNDEFINED
+    interval = "" if math.isnan(mean.low) else f" {span(mean.low, mean.high, digits)}"
+    return f"{number(mean.mean, digits)}{interval}"
+
+
+def _on_letters(result: ScoreComparison) -> str:
+    alpha = 1.0 - result.confidence
+    return (
+        "Two systems without a common letter differ significantly under the metric (two-sided "
+        "permutation test, the two being swapped on each document they share; p at most "
+        f"{alpha:.2g} after Holm's correction for {counted(_n_tested(result), 'test')})"
+    )
+
+
+def _n_tested(result: ScoreComparison) -> int:
+    return sum(not math.isnan(row.p_value) for row in result.rows)
+
+
 def _numbers(row: MetricComparison, digits: int) -> list[str]:
     """Write the numbers of a row, its means with so many decimals."""
     return [
@@ -156,6 +223,10 @@ def _numbers(row: MetricComparison, digits: int) -> list[str]:
 
 
 def _head(result: ScoreComparison) -> Iterator[str]:
+    if result.kind == PAIRS:
+        n_systems = len({mean.system for mean in result.means})
+        yield f"Every pair of {counted(n_systems, 'system')} of {result.scores_a}"
+        return
     if result.kind == RUNS:
         yield "Two runs of the same systems, on the documents both have"
     else:
@@ -163,18 +234,28 @@ def _head(result: ScoreComparison) -> Iterator[str]:
         yield f"{each}, on the documents both have"
     for side in ("a", "b"):
         systems = {getattr(row, f"system_{side}") for row in result.rows}
-        named = f"{systems.pop()}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        named = (
+            f"{isolated(systems.pop())}, " if result.kind == SYSTEMS and len(systems) == 1 else ""
+        )
         yield f"{side.upper()}: {named}{getattr(result, f'scores_{side}')}"
 
 
 def _foot(result: ScoreComparison) -> Iterator[str]:
     yield from result.meanings
-    n_tested = sum(not math.isnan(row.p_value) for row in result.rows)
-    yield (
-        f"Interval: paired bootstrap over documents, {result.n_resamples:,} resamples, seed "
-        f"{result.seed}; p: two-sided permutation test, A and B being swapped on each document; "
-        f"Holm over {counted(n_tested, 'test')}; wins, ties and losses of A by document"
-    )
+    n_tested = _n_tested(result)
+    if result.kind == PAIRS:
+        yield _on_letters(result)
+        yield (
+            f"Interval: bootstrap over documents, {result.n_resamples:,} resamples, seed "
+            f"{result.seed}; a page, .csv and .json have the difference of every pair"
+        )
+    else:
+        yield (
+            f"Interval: paired bootstrap over documents, {result.n_resamples:,} resamples, seed "
+            f"{result.seed}; p: two-sided permutation test, A and B being swapped on each "
+            f"document; Holm over {counted(n_tested, 'test')}; wins, ties and losses of A by "
+            "document"
+        )
     smallest = 1 / (result.n_resamples + 1)
     if any(row.p_value <= smallest for row in result.rows):
         yield f"p = {smallest:.2g} is the smallest p-value that this many resamples can give"
@@ -194,7 +275,8 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
     yield from _gaps(result)
     for row in result.rows:
         if row.reason is not None:
-            yield f"Undefined: {row.metric}, {row.system_a}, {row.system_b}: {row.reason}"
+            pair = f"{isolated(row.system_a)}, {isolated(row.system_b)}"
+            yield f"Undefined: {row.metric}, {pair}: {row.reason}"
     yield from result.notes
 
 
@@ -207,8 +289,9 @@ def _gaps(result: ScoreComparison) -> Iterator[str]:
             metrics.setdefault((row.system_a, row.system_b, *counts), []).append(row.metric)
     for (a, b, n_a, n_b, n_both), names in [*metrics.items()][:MOST_GAPS]:
         yield (
-            f"A ({a}) has a score for {n_a:,}, B ({b}) for {n_b:,}; means and difference are over "
-            f"the {counted(n_both, 'document')} that both have: {', '.join(names)}"
+            f"A ({isolated(a)}) has a score for {n_a:,}, B ({isolated(b)}) for {n_b:,}; means and "
+            f"difference are over the {counted(n_both, 'document')} that both have: "
+            f"{', '.join(names)}"
         )
     if len(metrics) > MOST_GAPS:
         n_more = counted(len(metrics) - MOST_GAPS, "other pair")
@@ -220,16 +303,18 @@ def _gaps(result: ScoreComparison) -> Iterator[str]:
 
 def render_comparison(result: ScoreComparison) -> str:
     """Render the page as one file."""
-    sheet = comparison_sheet(result)
+    sheet, table = comparison_sheet(result), _table(result)
     from pipelines.reports.pages import render_page  # brings jinja2, which `compare` may not need
 
-    n_left = sheet.table.alignment.count("l")
+    n_left = table.alignment.count("l")
     return render_page(
         "compare.html",
         styles=["scores.css"],
         lead=_lead(result),
         sheet=sheet,
-        shown=[i for i, name in enumerate(sheet.table.header) if name not in IN_MARKDOWN],
+        has_means=result.kind == PAIRS,
+        table=table,
+        shown=[i for i, name in enumerate(table.header) if name not in IN_MARKDOWN],
         n_left=n_left,
         rows=[
             {
@@ -237,10 +322,11 @@ def render_comparison(result: ScoreComparison) -> str:
                 "own": row,
                 **_drawn(row),
             }
-            for cells, row in zip(sheet.table.rows[:MAX_ROWS], result.rows, strict=False)
+            for cells, row in zip(table.rows[:MAX_ROWS], result.rows, strict=False)
         ],
         n_more=max(0, len(result.rows) - MAX_ROWS),
         markdown=to_markdown(sheet.table),
+        latex=to_latex(sheet.table, sheet.table.title),
         version=version(),
     )
 
@@ -253,8 +339,11 @@ def _lead(result: ScoreComparison) -> str:
     tested = counted(n_tested, "comparison")
     if n_untested := len(result.rows) - n_tested:
         tested += f" ({n_untested:,} could not be tested)"
-    if not higher["a"] + higher["b"]:
+    n_different = higher["a"] + higher["b"]
+    if not n_different:
         return f"No significant difference in {tested}"
+    if result.kind == PAIRS:
+        return f"{counted(n_different, 'significant difference')} in {tested} of two systems"
     return f"A is significantly higher in {higher['a']:,}, B in {higher['b']:,} of {tested}"
 
 
@@ -286,7 +375,7 @@ def _columns(
     ]
     means = [sum(value for _, value in some) / len(some) for some in shared]
     titles = [
-        f"{some[0][0] if len(some) == 1 else counted(len(some), 'document')}: "
+        f"{isolated(some[0][0]) if len(some) == 1 else counted(len(some), 'document')}: "
         f"{number(mean, n_decimals)}"
         for some, mean in zip(shared, means, strict=True)
     ]

@@ -28,6 +28,7 @@ from sms.explaining.picture import (
     signed_text,
 )
 from sms.explaining.records import Moves, TextUnits
+from sms.writing import beginning, isolated
 
 MAX_ROWS = 200
 """Moves in a table; the rest is one row."""
@@ -35,6 +36,7 @@ MAX_UNITS = 12
 """Units listed as what the candidate lacks, and as what it adds."""
 
 _SHORT = 72
+"""Cells of a terminal, which are those of wide characters, too: two each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +59,16 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
     highest = highest_cost([move for system in ranked for move in system.explanation.moves])
     return render_page(
         "explain.html",
-        styles=["explain.css"],
+        styles=["picture.css", "explain.css"],
         scripts=["page.js", "explain.js"],
         document_id=document_id,
         metric=first.metric,
         higher_is=first.higher_is,
         signature=first.signature,
+        language=first.language_mark,
         has_moves=any(system.explanation.moves for system in ranked),
         has_parts=any(system.explanation.parts for system in ranked),
+        has_questions=any(system.explanation.questions for system in ranked),
         has_effects=any(system.explanation.effects for system in ranked),
         aspects=list(dict.fromkeys(aspect for system in ranked for aspect in system.ratings)),
         systems=[
@@ -83,7 +87,8 @@ def render_explanations(document_id: str, systems: Sequence[ExplainedSystem]) ->
 def picture_of(document_id: str, systems: Sequence[ExplainedSystem]) -> str:
     """Draw the best of some systems of a document, as a file of its own (SVG)."""
     best = min(systems, key=_by_score)
-    return f"{best.explanation.svg(title=f'{document_id}, {best.system_id}')}\n"
+    title = f"{isolated(document_id)}, {isolated(best.system_id)}"
+    return f"{best.explanation.svg(title=title)}\n"
 
 
 def _by_score(system: ExplainedSystem) -> tuple[bool, float, str]:
@@ -194,8 +199,8 @@ def _flow_table(moves: Moves, highest: float) -> dict[str, Any]:
         "rows": [
             {
                 "ends": f"c{flow.candidate} o{flow.other}",
-                "candidate": _short(moves.candidate.points[flow.candidate].text),
-                "other": _short(moves.other.points[flow.other].text),
+                "candidate": beginning(moves.candidate.points[flow.candidate].text, _SHORT),
+                "other": beginning(moves.other.points[flow.other].text, _SHORT),
                 "mass": flow.mass,
                 "cost": flow.cost,
                 "class": cost_class(flow.cost, highest),
@@ -216,7 +221,7 @@ def _costliest(text: TextUnits, costs: Sequence[float], highest: float) -> list[
     return [
         {
             "point": k,
-            "text": _short(text.points[k].text),
+            "text": beginning(text.points[k].text, _SHORT),
             "kind": text.points[k].kind,
             "n": len(text.points[k].units),
             "cost": costs[k],
@@ -226,7 +231,3 @@ def _costliest(text: TextUnits, costs: Sequence[float], highest: float) -> list[
         for k in order[:MAX_UNITS]
         if costs[k] > 0
     ]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"

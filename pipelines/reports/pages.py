@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipelines.reports.numbers import count_text, interval_text, number_text, p_value_text
+from sms.writing import isolated
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLES = ("base.css", "charts.css")
@@ -67,6 +68,7 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters["breakable"] = breakable
+    environment.filters["isolated"] = isolated
     environment.filters["number"] = number_text
     environment.filters["count"] = count_text
     environment.filters["p_value"] = p_value_text

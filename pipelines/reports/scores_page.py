@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
@@ -23,6 +25,7 @@ from pipelines.runs.score_run import ScoreRun
 from pipelines.tables.keyed import KEYS, files_of, open_table
 from sms.naming import counted, natural
 from sms.signature import version
+from sms.writing import isolated
 
 MOST_ROWS = 500_000
 """Rows that are read; of more, files from all over the run."""
@@ -36,11 +39,21 @@ CONFIDENCE = 0.95
 
 Means = dict[str, tuple[float, float, float, int]]
 """By system: mean, ends of its interval (NaN where there is none), documents."""
+RowOfMetric = tuple[str, str, str]
+"""Document, system and score column."""
 _NO_MEAN = (np.nan, np.nan, np.nan, 0)
 
 
-def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
-    """Render the page of a finished run; `meanings` says what a higher value of a column means."""
+def render_run(
+    run: ScoreRun,
+    meanings: Mapping[str, str | None],
+    pictures: Mapping[RowOfMetric, str] = MappingProxyType({}),
+) -> str:
+    """Render the page of a finished run.
+
+    `meanings` says what a higher value of a column means, `pictures` has explanations (SVG) of
+    some of the extreme rows.
+    """
     rows = read_rows(run)
     pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
@@ -48,7 +61,7 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
     numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
     return render_page(
         "scores.html",
-        styles=["scores.css"],
+        styles=["picture.css", "scores.css"],
         scripts=["page.js"],
         run=run,
         lead=f"{counted(run.n_rows, 'row')} of {counted(len(run.means), 'system')}",
@@ -59,7 +72,11 @@ def render_run(run: ScoreRun, meanings: Mapping[str, str | None]) -> str:
         gaps=any(map(run.has_gaps, means)),
         metrics=[
             _metric_view(run, rows, name, means[name], meanings.get(name))
-            | {"extremes": [_why(row, run.out, name, pages) for row in extremes(rows, name)]}
+            | {
+                "extremes": [
+                    _why(row, run.out, name, pages, pictures) for row in extremes(rows, name)
+                ]
+            }
             for name in means
         ],
         statuses=sorted(run.statuses.items(), key=lambda item: (-item[1], item[0])),
@@ -163,7 +180,7 @@ def _metric_view(
         "all_systems": strip(
             axis,
             [
-                Mark(mean, "mark", f"{system or '(none)'}: {number(mean, n_decimals)}")
+                Mark(mean, "mark", f"{isolated(system or '(none)')}: {number(mean, n_decimals)}")
                 for system, (mean, *_) in ranked
             ],
             lines=[Mark(axis.low, "line")],
@@ -211,14 +228,24 @@ def extremes(rows: pl.DataFrame, metric: str) -> Iterator[dict[str, Any]]:
             yield {"end": end, "document": document, "system": system, "value": f"{value:.4g}"}
 
 
-def _why(row: Mapping[str, Any], out: str, metric: str, pages: Sequence[str]) -> dict[str, Any]:
-    """Add the page that explains a row, or the command that makes it, if the row has ids."""
-    page, command = None, None
+def _why(
+    row: Mapping[str, Any],
+    out: str,
+    metric: str,
+    pages: Sequence[str],
+    pictures: Mapping[RowOfMetric, str],
+) -> dict[str, Any]:
+    """Add what explains a row, a page and a picture, or the command that makes it.
+
+    Nothing explains a row without ids.
+    """
+    page, command, picture = None, None, None
     if (document := row["document"]) is not None and (system := row["system"]) is not None:
+        picture = pictures.get((document, system, metric))
         if (name := explain_file(document, system, metric)) in pages:
             page = f"{EXPLAIN_FOLDER}/{name}"
         else:
             place = ("--document", document, "--system", system, "--metric", metric)
             start = ("assay", "explain", "--scores", out)
             command = shlex.join([*start, *place, "--out", "page.html"])
-    return {**row, "page": page, "command": command}
+    return {**row, "page": page, "command": command, "picture": picture and Markup(picture)}

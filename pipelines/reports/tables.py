@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import polars as pl
@@ -18,8 +18,9 @@ from pipelines.reports.numbers import MINUS
 from pipelines.reports.terminal import table_blocks
 from sms.naming import counted
 from sms.signature import version
+from sms.writing import isolated
 
-SUFFIXES = (".csv", ".json", ".md")
+SUFFIXES = (".csv", ".json", ".md", ".tex")
 """What a sheet can be written as."""
 MAX_ROWS = 60
 """The text has no more; a file has them all."""
@@ -41,6 +42,8 @@ _LATEX = {
     "\N{GREEK SMALL LETTER TAU}": r"$\tau$",
 }
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}|#~]|(?<=\])[(:\[])")  # a bracket alone makes no link
+_NO_LETTER = "\N{FIGURE SPACE}"
+"""As wide as a letter, and not stripped from the end of a cell: numbers stand below each other."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
@@ -57,19 +60,36 @@ class PaperTable:
     rows: Sequence[Sequence[str]]
     bold: Collection[tuple[int, int]] = ()
     """Row and column of the cells set in bold."""
+    letters: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """What stands raised after some cells, by row and column."""
+
+    def plain_rows(self) -> list[list[str]]:
+        """Return the rows for a terminal, with letters of equal width in a column."""
+        widest = {j: 0 for _, j in self.letters}
+        for (_, j), letters in self.letters.items():
+            widest[j] = max(widest[j], len(letters))
+        return [
+            [
+                f"{cell} {self.letters.get((i, j), ''):{_NO_LETTER}<{widest[j]}}"
+                if j in widest
+                else cell
+                for j, cell in enumerate(row)
+            ]
+            for i, row in enumerate(self.rows)
+        ]
 
 
 def to_markdown(table: PaperTable) -> str:
     """Write the table without its title and caption."""
     rule = [":---" if side == "l" else "---:" for side in table.alignment]
-    header, *rows = _cells(table, escape_markdown, "**{}**")
+    header, *rows = _cells(table, escape_markdown, "**{}**", " <sup>{}</sup>")
     lines = (header, rule, *rows)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def to_latex(table: PaperTable, name: str) -> str:
     r"""Write a `table` environment with this label; it needs `\usepackage{booktabs}`."""
-    cells = _cells(table, escape_latex, r"\textbf{{{}}}")
+    cells = _cells(table, escape_latex, r"\textbf{{{}}}", r"\textsuperscript{{{}}}")
     header, *rows = (f"{' & '.join(row)} \\\\\n" for row in cells)
     return (
         "\\begin{table}\n\\centering\n"  # noqa: RUF027  (LaTeX)
@@ -81,15 +101,16 @@ def to_latex(table: PaperTable, name: str) -> str:
     )
 
 
-def _cells(table: PaperTable, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+def _cells(
+    table: PaperTable, escape: Callable[[str], str], bold: str, raised: str
+) -> list[list[str]]:
     """Return header and rows as they are written."""
-    return [
-        [
-            bold.format(escape(cell)) if (i, j) in table.bold else escape(cell)
-            for j, cell in enumerate(row)
-        ]
-        for i, row in enumerate([table.header, *table.rows], start=-1)
-    ]
+    written = [[escape(cell) for cell in row] for row in table.rows]
+    for i, j in table.bold:
+        written[i][j] = bold.format(written[i][j])
+    for (i, j), letters in table.letters.items():
+        written[i][j] += raised.format(escape(letters))
+    return [[escape(name) for name in table.header], *written]
 
 
 def escape_latex(text: str) -> str:
@@ -100,8 +121,11 @@ def escape_latex(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""Write any text so that Markdown shows it, inside a table too."""
-    plain = _BREAKS.sub(" ", text)
+    r"""Write any text so that Markdown shows it, inside a table too.
+
+    What is written from the right keeps its direction to itself.
+    """
+    plain = isolated(_BREAKS.sub(" ", text))
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", plain)
 
@@ -125,7 +149,7 @@ class Sheet:
 
     def text(self, *, is_terminal: bool = False, width: int | None = None) -> str:
         """Lay it out for people; a table that needs more characters than `width` gets more."""
-        rows = self.table.rows
+        rows = self.table.plain_rows()
         table = table_blocks(
             self.table.header,
             rows[:MAX_ROWS],
@@ -145,6 +169,8 @@ class Sheet:
         if suffix == ".json":
             values = {"version": version(), **asdict(self.record), "rows": self.frame.to_dicts()}
             return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if suffix == ".tex":
+            return to_latex(self.table, self.table.title)
         lines = [f"- {escape_markdown(line)}\n" for line in (*self.head, *self.foot)]
         lines += [f"- `{code}`\n" for code in self.codes]
         return f"# {self.table.title}\n\n{to_markdown(self.table)}\n{''.join(lines)}"
@@ -152,7 +178,7 @@ class Sheet:
 
 def frame_of(rows: Sequence[Any], *, without: str = "") -> pl.DataFrame:
     """Turn records of one kind into a table, undefined numbers into nulls."""
-    names = [field.name for field in fields(rows[0]) if field.name != without]
+    names = [one.name for one in fields(rows[0]) if one.name != without]
     # column by column: rows, or an expression, need threads of polars, which forks lack
     cells = {name: [getattr(row, name) for row in rows] for name in names}
     arrays = {name: pa.array(column, from_pandas=True) for name, column in cells.items()}

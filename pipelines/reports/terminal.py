@@ -1,15 +1,18 @@
-"""Tables for a terminal."""
+"""Tables and lines for a terminal, as wide as their characters are there."""
 
 from __future__ import annotations
 
 import io
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from sms.writing import isolated, unbroken
 
 _PLAIN_WIDTH = 80
 _BETWEEN = 2  # characters between columns
@@ -29,7 +32,7 @@ def table_text(
     for i, name in enumerate(header):
         table.add_column(name, justify="left" if i < n_left else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_isolated_cell, row))
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -57,7 +60,7 @@ def table_blocks(
 ) -> str:
     """Lay out a table of many columns as several that fit, each with the first `n_left` columns."""
     room = (width or _PLAIN_WIDTH) + _BETWEEN  # after the last column there is nothing
-    sizes = [max(map(len, column)) + _BETWEEN for column in zip(header, *rows, strict=True)]
+    sizes = [max(map(_cells_of, column)) + _BETWEEN for column in zip(header, *rows, strict=True)]
     left = [*range(n_left)]
     blocks: list[list[int]] = [[]]
     for place in range(n_left, len(header)):
@@ -77,18 +80,49 @@ def table_blocks(
     )
 
 
+def _isolated_cell(cell: str | Text) -> str | Text:
+    """Keep a name written from the right from turning the numbers beside it."""
+    if isinstance(cell, Text):
+        return Text(isolated(cell.plain), style=cell.style)
+    return isolated(cell)
+
+
+def _cells_of(cell: str | Text) -> int:
+    return cell_len(str(cell))
+
+
 def wrapped(lines: Iterable[str], width: int | None) -> str:
-    """Break long lines between words for a terminal of this width; what goes on is indented."""
+    """Break long lines for a terminal of this width; what goes on is indented.
+
+    A line ends at a space, or where a language without spaces lets it end; what is longer stays
+    whole, so that names and commands can be copied.
+    """
     return "\n".join(
-        line
-        if width is None
-        else textwrap.fill(
-            line,
-            width,
-            subsequent_indent="    " if line.startswith(" ") else "  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        line if width is None else "\n".join(_broken(line, width))
         for paragraph in lines
         for line in paragraph.split("\n")
     )
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    indent = "    " if line.startswith(" ") else "  "
+    start = ""
+    for piece in _pieces(line):
+        if start.strip() and cell_len(start + piece.rstrip()) > width:
+            yield start.rstrip()
+            start = indent + piece
+        else:
+            start += piece
+    yield start.rstrip()
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """Cut a line where it may end, but in a word of Latin letters, at a hyphen say, nowhere."""
+    whole = ""
+    for piece, after in pairwise([*unbroken(line), " "]):
+        whole += piece
+        if piece[-1].isspace() or not (piece[-1].isascii() and after[0].isascii()):
+            yield whole
+            whole = ""
+    if whole:
+        yield whole

@@ -27,7 +27,6 @@ from cluster.ray_options import Needs, cluster_address
 from cluster.runners import gpus_of_cluster
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
-from sms.encoders import EncoderRuntime
 from sms.naming import counted
 from sms.process import available_threads
 
@@ -42,8 +41,10 @@ class Machines:
     """Where the work is done."""
 
     settings: ScoreSettings
+    address: str | None
+    """Of the cluster, which `RAY_ADDRESS` may name; None without one."""
     ray: RayOptions
-    """What workers are asked for, on this machine or a cluster, which `RAY_ADDRESS` may name."""
+    """What workers are asked for, on this machine or a cluster."""
     n_gpus: int = 0
     """GPUs that the run could use, as far as somebody looked for them."""
 
@@ -51,14 +52,15 @@ class Machines:
     def of(cls, settings: ScoreSettings, *, is_neural: bool) -> Machines:
         """Read the settings of a run and `RAY_ADDRESS`; look for GPUs if a neural model runs."""
         asked = settings.gpus_per_worker
+        address = settings.address if settings.local else cluster_address(settings.address)
         ray = RayOptions(
             workers=None if settings.workers == "auto" else settings.workers,
             cpus_per_worker=settings.cpus_per_worker,
             gpus_per_worker=0.0 if asked == "auto" else asked,
-            address=settings.address if settings.local else cluster_address(settings.address),
+            address=address or "auto",
             is_open_allowed=settings.insecure_cluster,
         )
-        machines = cls(settings=settings, ray=ray)
+        machines = cls(settings=settings, address=address, ray=ray)
         if settings.local and machines.needs_workers:
             raise ValueError(
                 "`--local` scores in one process without Ray; leave out `--address` and "
@@ -69,7 +71,7 @@ class Machines:
             if asked == "auto" and n_gpus and not machines.is_local:
                 n_sharing = math.ceil((ray.workers or n_gpus) / n_gpus)
                 ray = replace(ray, gpus_per_worker=1 / n_sharing)
-            machines = cls(settings=settings, ray=ray, n_gpus=n_gpus)
+            machines = replace(machines, ray=ray, n_gpus=n_gpus)
         if not machines.is_local and settings.device == "cuda" and not ray.gpus_per_worker:
             raise ValueError(
                 "`--device cuda` needs GPUs for the workers; add `--gpus-per-worker 1`, or a "
@@ -92,7 +94,7 @@ class Machines:
 
     def found_gpus(self) -> int:
         """Count the GPUs here, or, if the workers' share depends on them, those of the cluster."""
-        if self.ray.address is None:
+        if self.address is None:
             if not may_have_gpu():  # as torch takes seconds to import
                 return 0
             from sms.encoders.devices import count_gpus  # brings torch
@@ -100,7 +102,7 @@ class Machines:
             return count_gpus()
         if self.settings.gpus_per_worker != "auto":
             return 0
-        return gpus_of_cluster(self.ray.address, is_open_allowed=self.ray.is_open_allowed)
+        return gpus_of_cluster(self.address, is_open_allowed=self.ray.is_open_allowed)
 
     @property
     def n_idle_gpus(self) -> int:
@@ -126,7 +128,7 @@ class Machines:
 
     def found(self, *, is_neural: bool) -> str:
         """Say in a line what this machine computes with; nothing of the nodes of a cluster."""
-        if self.ray.address is not None:
+        if self.address is not None:
             return ""
         text = f"Found: {counted(available_threads(), 'core')}"
         if is_neural and self.settings.device != "cpu":
@@ -145,7 +147,7 @@ class Machines:
     @property
     def needs_workers(self) -> bool:
         """Whether workers are on a cluster, or get GPUs, whatever their number."""
-        return self.ray.address is not None or self.ray.gpus_per_worker > 0
+        return self.address is not None or self.ray.gpus_per_worker > 0
 
     @property
     def is_local(self) -> bool:
@@ -157,7 +159,7 @@ class Machines:
     @property
     def is_on_ray(self) -> bool:
         """Whether workers are on a cluster."""
-        return self.ray.address is not None and not self.is_local
+        return self.address is not None and not self.is_local
 
     @property
     def _needs(self) -> Needs:
@@ -196,9 +198,9 @@ class Machines:
         """Whether neural encoders run on a GPU."""
         if not self.is_local:
             return self.worker_device == "cuda"
-        from sms.encoders.devices import Machine  # brings torch
+        from sms.encoders.devices import uses_gpu  # brings torch
 
-        return Machine.choose(EncoderRuntime(device=self.settings.device)).device.type == "cuda"
+        return uses_gpu(self.settings.device)
 
     @property
     def driver_threads(self) -> int:

@@ -12,20 +12,21 @@ from sms.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(Settings):
-    """How two sets of scores are compared."""
+    """How scores are compared."""
 
     metrics: Sequence[str] = ()
     """Compare these metrics, given as names or patterns separated by commas. Default: all that
-    both sides have."""
+    are there, on both sides if there are two."""
     systems_a: Sequence[str] = ()
     """Compare these systems of SCORES_A, given as names or patterns. Default: all."""
     systems_b: Sequence[str] = ()
-    """Compare these systems of SCORES_B, given as names or patterns. Default: all."""
+    """Compare with these systems of SCORES_B (or of SCORES_A if that is all there is), given as
+    names or patterns. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
     """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the comparison to FILE: a page if it ends in .html, a table if it ends in .csv,
-    .json or .md."""
+    .json, .md or .tex."""
     resamples: Annotated[int, "rare"] = 10_000
     """Number of bootstrap resamples of the documents."""
     seed: Annotated[int, "rare"] = 0

@@ -33,11 +33,12 @@ from dataclasses import MISSING, dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from sms.naming import nearest
+from sms.naming import AnyPath, nearest
 from sms.settings import Setting, Settings, settings_of, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 _PLACES = re.compile(r"(typing|collections\.abc|os)\.")
 _TABLE = re.compile(r"([^=,\"]+)=(\{.*\})", re.DOTALL)
 WORDS = ("rare", "python")
@@ -172,9 +173,26 @@ def as_options(settings: Settings) -> list[str]:
     return words
 
 
+class _SecondMayBeLeftOut(Protocol[P, R_co]):
+    """A function of one or two inputs and the fields of settings."""
+
+    def __call__(
+        self,
+        first: AnyPath,
+        second: AnyPath | None = None,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R_co: ...
+
+
 class _Decorator(Protocol[P]):
     """Gives a function of data and settings the fields as keywords."""
 
+    @overload
+    def __call__(
+        self, function: Callable[[Any, AnyPath | None, Any], R]
+    ) -> _SecondMayBeLeftOut[P, R]: ...
     @overload
     def __call__(
         self, function: Callable[[Any, Any, Any], R]
@@ -186,12 +204,14 @@ class _Decorator(Protocol[P]):
 def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     """Make `function(data, settings)` one that takes the fields as keywords, and says which.
 
-    Editors complete them, `inspect.signature` and `help` show them with the text of each field.
+    Data of a type that ends in `| None` may be left out. Editors complete the fields,
+    `inspect.signature` and `help` show them with the text of each.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         *data, _ = signature.parameters.values()
+        data = [one.replace(default=None) if _may_be_left_out(one) else one for one in data]
         known = settings_of(settings)  # type: ignore[arg-type]
         fields = inspect.signature(settings).parameters
         named = [fields[one.name].replace(annotation=one.annotation) for one in known]
@@ -200,12 +220,13 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
         @wraps(function)
         def call(*args: Any, **given: Any) -> R:  # noqa: ANN401
             if unknown := [name for name in given if name not in signature.parameters]:
+                called = function.__qualname__.removesuffix(".__init__")
                 hint = nearest(unknown[0], signature.parameters)
                 if unknown[0].endswith("_id") and "columns" in signature.parameters:
                     hint = f"name that column with `columns={{'{unknown[0]}': NAME}}`"
-                raise TypeError(f"{function.__name__}() has no argument `{unknown[0]}`; {hint}")
+                raise TypeError(f"{called}() has no argument `{unknown[0]}`; {hint}")
             bound = signature.bind(*args, **given).arguments
-            of_data = [_data(parameter, bound.pop(parameter.name)) for parameter in data]
+            of_data = [_data(parameter, bound.pop(parameter.name, None)) for parameter in data]
             return function(*of_data, settings(**bound))  # type: ignore[call-arg]
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -219,13 +240,18 @@ def keywords(settings: Callable[P, Any]) -> _Decorator[P]:
     return decorate
 
 
+def _may_be_left_out(parameter: inspect.Parameter) -> bool:
+    return str(parameter.annotation).endswith("| None")
+
+
 def _data(parameter: inspect.Parameter, given: Any) -> Any:  # noqa: ANN401
-    """Return what a function reads: rows as they are, paths and names as text."""
-    if parameter.annotation == "Rows":
+    """Return what a function reads: rows, and `self`, as they are, paths and names as text."""
+    is_left_out = given is None and _may_be_left_out(parameter)
+    if parameter.annotation == "Rows" or parameter.name == "self" or is_left_out:
         return given
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)
-    is_one = parameter.annotation == "AnyPath"
+    is_one = str(parameter.annotation).startswith("AnyPath")
     is_table = isinstance(given, Mapping) or hasattr(given, "columns")
     if isinstance(given, Iterable) and not (is_one or is_table):
         items = list(given)

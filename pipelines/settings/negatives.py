@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pipelines.settings.pairs import PairSettings
+from sms.language_codes import language_code
 from sms.naming import AnyPath
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ class NegativesSettings(PairSettings):
     out: Annotated[AnyPath, "FILE"]
     """Write the examples to this Parquet file or URL."""
     kinds: Sequence[str] = ()
-    """Make these kinds, one of each for every positive; `all` means every kind. With weights
+    """Make these kinds, one of each for every positive; `all` means every kind that there is in the
+    language. With weights
     (add=2,cross-pair=1) one kind is drawn at random. Default: the kinds that the heads of `assay
     train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
@@ -28,13 +30,17 @@ class NegativesSettings(PairSettings):
     neither kinds nor a preset are named."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
+    language: Annotated[str, "CODE", language_code] = "en"
+    """Language of the texts, by its ISO 639 code. negate and opinion are for English only; in
+    languages without spaces only kinds that move whole sentences are made."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
 
     def config(self) -> NegativesConfig:
         """Return them as `reffree` takes them."""
         positives = tuple(self.positives) or None
-        return negatives_config(self.kinds, self.preset, positives=positives, seed=self.seed)
+        given = {"positives": positives, "seed": self.seed, "language": self.language}
+        return negatives_config(self.kinds, self.preset, **given)
 
 
 def negatives_config(
@@ -47,15 +53,17 @@ def negatives_config(
     Where neither kinds nor a preset are named, those that teach the heads of a scorer.
     """
     from reffree.features.aspects import NEWS_HEADS
-    from reffree.negatives import KINDS, PRESETS, NegativesConfig
+    from reffree.negatives import PRESETS, NegativesConfig, kinds_for
 
-    heads = {"kinds": NEWS_HEADS.all_kinds, "positives": NEWS_HEADS.positives}
+    possible = kinds_for(given.get("language", "en"))
+    kinds_of_heads = tuple(kind for kind in NEWS_HEADS.all_kinds if kind in possible)
+    heads = {"kinds": kinds_of_heads, "positives": NEWS_HEADS.positives}
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {} if kinds else heads
     if any("=" in kind for kind in kinds):
         weights = _weights(kinds)
         chosen |= {"kinds": tuple(weights), "proportions": tuple(weights.values())}
     elif kinds:
-        chosen["kinds"] = tuple(KINDS) if tuple(kinds) == ("all",) else tuple(kinds)
+        chosen["kinds"] = possible if tuple(kinds) == ("all",) else tuple(kinds)
     chosen |= {name: value for name, value in given.items() if value is not None}
     return NegativesConfig(**chosen)
 

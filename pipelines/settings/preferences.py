@@ -21,8 +21,9 @@ class PreferencesSettings(Settings):
     key: Annotated[AnyPath | None, "FILE"] = None
     """Read the key of the sheets from FILE."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Also write the table to FILE, which must end in .csv, .json or .md. With `--make-sheet`,
-    write the new sheet to FILE and its key beside it: of sheet.csv, to sheet.key.csv."""
+    """Also write the table to FILE, which must end in .csv, .json, .md or .tex. With
+    `--make-sheet`, write the new sheet to FILE and its key beside it: of sheet.csv, to
+    sheet.key.csv."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None

@@ -1,14 +1,14 @@
-"""Settings of `assay score` and `assay status`."""
+"""Settings of `assay score`, `assay status` and `assay.Scorer`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from sms.naming import AnyPath
 from sms.options import ScoringOptions
-from sms.settings import Settings
+from sms.settings import AtLeast, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class _Output(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Running(Settings):
+class _Corpus(Settings):
     columns: Mapping[str, str] | None = None
     """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
@@ -28,11 +28,19 @@ class _Running(Settings):
     keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
     """Copy these columns of the input into the scores. Every row of scores also names its file and
     row of the input."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Encoding(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Run neural encoders on this device; auto is a GPU where the worker has one."""
     embedding_cache: Annotated[AnyPath | None, "DIR"] = None
     """Keep embeddings and the answers of models in this folder for later runs. Workers may share
     it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Running(Settings):
     workers: int | Literal["auto"] | None = None
     """Score with N processes. auto starts as many as fit, and more when nodes join a cluster.
     Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
@@ -58,8 +66,8 @@ class _Running(Settings):
     """Exit with code 1 if a row has a status: the reason why a score is missing or a text was
     cut."""
     explain: Annotated[bool, "rare"] = False
-    """Also write a page for each of the lowest and the highest rows of each metric; scores.html
-    links to them."""
+    """Also explain the lowest and the highest rows of each metric: scores.html shows why, and links
+    to a page for each."""
     rows_per_shard: Annotated[int | None, "rare"] = None
     """Write N rows to each scores file; an interrupted run goes on after the last whole file.
     Default: a number that suits the encoders."""
@@ -68,8 +76,24 @@ class _Running(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreSettings(_Output, ScoringOptions, _Running):
+class ScoreSettings(_Output, ScoringOptions, _Corpus, _Encoding, _Running):
     """How a corpus is scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerSettings(ScoringOptions, _Encoding):
+    """What a scorer computes, where, and which columns it reads."""
+
+    candidate: str | None = None
+    """Column with the texts to score. Default: `candidate`."""
+    reference: Any = None
+    """Column with the reference, or a list of several. Default: `reference` or `references`."""
+    source: Any = None
+    """Column with the source, or a list of several. Default: `source`."""
+    columns: Mapping[str, str] | None = None
+    """The same as a table: our column OURS is the column THEIRS of the rows."""
+    threads: Annotated[int | None, AtLeast(1)] = None
+    """Use N threads. Default: a thread for every core of this process."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pipelines.settings.form import shared_fields
 from pipelines.settings.negatives import negatives_config
 from pipelines.settings.pairs import MachineSettings, PairSettings
+from sms.language_codes import language_code
 from sms.naming import AnyPath
 from sms.options import models_of
 
@@ -42,6 +43,9 @@ class TrainSettings(PairSettings, MachineSettings):
     encoder: Annotated[str | None, "SPEC"] = None
     """Start from this encoder; `assay encoders` lists them. `bert` takes only minilm or hf:PATH.
     Default: minilm; the scorer `features` uses none."""
+    language: Annotated[str, "CODE", language_code] = "en"
+    """Language of the texts, by its ISO 639 code, or und for several. The scorer `features` is for
+    English only."""
     metrics: Annotated[Sequence[str], "rare"] = ()
     """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
     sms:source. Only metrics that need no reference are possible."""
@@ -108,6 +112,13 @@ class TrainSettings(PairSettings, MachineSettings):
         is_neural = self.preset not in (None, GENERAL)
         scorer = self.scorer or ("bert" if is_neural else FEATURES)
         self._check_options_of(scorer)
+        if scorer == FEATURES and self.language != "en":
+            raise ValueError(
+                "the scorer features counts English words, got `language` "
+                f"{self.language}; give another scorer and an encoder for the language, such as "
+                "`--scorer bert --encoder hf:xlm-roberta-base`, or `--scorer sentence --encoder "
+                "muse`"
+            )
         if scorer == FEATURES:
             from reffree.features.aspects import GENERAL_HEADS, NEWS_HEADS
             from reffree.scorers.fitting import LinearRecipe
@@ -130,28 +141,30 @@ class TrainSettings(PairSettings, MachineSettings):
         from reffree.neural.training import Recipe, TrainConfig, default_loss
 
         kinds = self.negatives or (() if self.preset else ("cross-pair",))
-        negatives = negatives_config(kinds, self.preset, positives=("reference",), seed=self.seed)
+        given = {"positives": ("reference",), "seed": self.seed, "language": self.language}
+        negatives = negatives_config(kinds, self.preset, **given)
         published: dict[str, Any] = dict(MODEL_PRESETS[self.preset]) if self.preset else {}
         if self.dropout is not None:
             published["dropout"] = self.dropout
         model = ModelConfig(
             scorer=scorer,
             encoder=self.encoder or "minilm",
+            language=self.language,
             head=self.head,
             max_pieces=512 if self.max_pieces is None else self.max_pieces,
             is_calibrated=self.preset is None if self.calibration is None else self.calibration,
             **published,
         )
-        given = shared_fields(TrainConfig, self)
+        training = shared_fields(TrainConfig, self)
         defaults = {
             "loss": default_loss(negatives.kinds),
             "learning_rate": 5e-5 if scorer == "bert" else 1e-3,
             "epochs": 10,
         }
-        given |= {name: default for name, default in defaults.items() if given[name] is None}
+        training |= {name: each for name, each in defaults.items() if training[name] is None}
         optimiser = "rmsprop" if self.preset and scorer != "bert" else "adamw"
-        training = TrainConfig(optimiser=optimiser, **given)
-        return Recipe(model=model, negatives=negatives, training=training)
+        config = TrainConfig(optimiser=optimiser, **training)
+        return Recipe(model=model, negatives=negatives, training=config)
 
     def _check_options_of(self, scorer: str) -> None:
         wrong = [] if scorer == "bert" else ["max_pieces"]

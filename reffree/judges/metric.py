@@ -41,7 +41,7 @@ class JudgeMetric(WholeTextMetric):
 
     def model_of(
         self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str | None, dict[str, Any]]:
         """Return the path and the table, with what stands after the colon."""
         path, table = self.named_model(asked, models)
         said = {"against": asked.against} if asked.against else {}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from reffree.language_models import batches, padded
 from sms.encoders import SCORE_TOLERANCE
 from sms.encoders.pretrained import Pretrained
 
+T = TypeVar("T")
 _PROBE = (np.arange(1, 12), (np.array([5, 3, 8, 2, 9, 4]), np.array([7, 6])))
 
 
@@ -51,7 +52,44 @@ class PrefixScorer:
         `prefixes` are the tokens that come before, for a causal model at least one; `texts` those
         to score, at least one; all int64. `owner` is the prefix of every text, (n_texts,).
         """
-        log_p: list[np.ndarray] = [np.empty(0)] * len(texts)
+
+        def score(read: _Read, rows: np.ndarray, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+            return self._after(read, rows, [texts[number] for number in numbers])
+
+        return self._each(prefixes, texts, owner, score)
+
+    def next_tokens(
+        self,
+        prefixes: Sequence[np.ndarray],
+        texts: Sequence[np.ndarray],
+        owner: np.ndarray,
+        take: Callable[[torch.Tensor, Sequence[int]], Iterable[T]],
+    ) -> list[T]:
+        """Return what `take` makes of the log-probabilities of the token that follows every text.
+
+        It gets those of some texts, float32 of shape (n, n_words), and the numbers of these texts.
+        """
+
+        def score(read: _Read, rows: np.ndarray, numbers: Sequence[int]) -> Iterable[T]:
+            ids, mask = padded([texts[number] for number in numbers], self._machine)
+            last = mask.sum(1) - 1
+            places = torch.unique(last)  # of the other tokens no words are predicted
+            logits = self._predict(read, self._machine.send(rows), ids, mask, places)
+            if logits.shape[1] == places.numel():
+                last = torch.searchsorted(places, last)
+            return take(_log_softmax(logits[torch.arange(len(numbers)), last]), numbers)
+
+        return self._each(prefixes, texts, owner, score)
+
+    def _each(
+        self,
+        prefixes: Sequence[np.ndarray],
+        texts: Sequence[np.ndarray],
+        owner: np.ndarray,
+        score: Callable[[_Read, np.ndarray, Sequence[int]], Iterable[T]],
+    ) -> list[T]:
+        """Return what `score` makes of every text after its prefix, in batches."""
+        made: dict[int, T] = {}
         n_tokens = np.array([text.size for text in texts], dtype=np.int64)
         by_prefix = np.argsort(owner, kind="stable")
         starts = np.searchsorted(owner[by_prefix], np.arange(len(prefixes) + 1))
@@ -63,17 +101,15 @@ class PrefixScorer:
             text_numbers = np.concatenate(listed)
             row = np.repeat(np.arange(chosen.size), [*map(len, listed)])
 
-            def score(part: np.ndarray) -> None:
+            def score_part(part: np.ndarray) -> None:
                 numbers = text_numbers[part].tolist()
-                computed = self._after(read, row[part], [texts[number] for number in numbers])
-                for number, values in zip(numbers, computed, strict=True):
-                    log_p[number] = values
+                made.update(zip(numbers, score(read, row[part], numbers), strict=True))
 
             # a copy of the prefix is read with every text
-            self._parts.run(read.mask.shape[1] + n_tokens[text_numbers], score)
+            self._parts.run(read.mask.shape[1] + n_tokens[text_numbers], score_part)
 
         self._batches.run(np.array([prefix.size for prefix in prefixes], dtype=np.int64), compute)
-        return log_p
+        return [made[number] for number in range(len(texts))]
 
     def _read_prefixes(self, prefixes: Sequence[np.ndarray]) -> _Read:
         """Read prefixes with a causal model; they end together, so that texts begin together."""
@@ -118,9 +154,17 @@ class PrefixScorer:
             yield values[: text.size].copy()
 
     def _predict(
-        self, read: _Read, row: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self,
+        read: _Read,
+        row: torch.Tensor,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        places: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the logits after every token, shape (n_texts, n_tokens, n_words)."""
+        """Return the logits after every token, shape (n_texts, n_tokens, n_words).
+
+        A model that can do so predicts after the tokens at some places alone.
+        """
         from transformers.modeling_outputs import BaseModelOutput
 
         past, prefix_mask = _select(read.past, row), read.mask[row]
@@ -136,6 +180,8 @@ class PrefixScorer:
             given |= {"input_ids": ids, "attention_mask": torch.cat([prefix_mask, mask], 1)}
             if self._takes_positions:  # padding gets no new ones: the model may have no more
                 given["position_ids"] = prefix_mask.sum(1, keepdim=True) + mask.cumsum(1) - 1
+            if places is not None and self._takes_kept:
+                given["logits_to_keep"] = places
         return self._model(**given).logits
 
     def _check(self) -> None:

@@ -20,6 +20,7 @@ from reffree.negatives import edits, hard_edits
 from reffree.negatives.edits import CannotEdit, Draft, Sentence, count_words, foreign
 from reffree.negatives.hard_edits import FEWEST_WORDS, content_words
 from sms.naming import nearest, several
+from sms.text.languages import language_of
 
 POSITIVE = "positive"  # kind of the clean summary
 REFERENCE = "reference"
@@ -29,19 +30,20 @@ Text = Sequence[Sentence]
 DrawText = Callable[[np.random.Generator], tuple[Sentence, ...]]
 
 
-def lead(source: Text, _reference: Text) -> tuple[Sentence, ...]:
+def lead(source: Text, _reference: Text, _language: str) -> tuple[Sentence, ...]:
     """Return the first sentences of the document that are long enough to be sentences."""
     return tuple([one for one in source if len(one) >= FEWEST_WORDS][:LEAD_SENTENCES])
 
 
-def best_extract(source: Text, reference: Text) -> tuple[Sentence, ...]:
+def best_extract(source: Text, reference: Text, language: str) -> tuple[Sentence, ...]:
     """Choose sentences of the document that are nearest to the reference, as many as it has.
 
     One after the other, that which makes F1 with the reference's content words largest; they
     stand as in the document.
     """
-    wanted = Counter(content_words(word for sentence in reference for word in sentence))
-    bags = [Counter(content_words(sentence)) for sentence in source]
+    words = (word for sentence in reference for word in sentence)
+    wanted = Counter(content_words(words, language))
+    bags = [Counter(content_words(sentence, language)) for sentence in source]
     chosen: list[int] = []
     have: Counter[str] = Counter()
     best = 0.0
@@ -61,12 +63,12 @@ def best_extract(source: Text, reference: Text) -> tuple[Sentence, ...]:
     return tuple(source[k] for k in sorted(chosen))
 
 
-POSITIVES: dict[str, Callable[[Text, Text], tuple[Sentence, ...]]] = {
-    REFERENCE: lambda _source, reference: tuple(reference),
+POSITIVES: dict[str, Callable[[Text, Text, str], tuple[Sentence, ...]]] = {
+    REFERENCE: lambda _source, reference, _language: tuple(reference),
     "lead": lead,
     "extract": best_extract,
 }
-"""Every kind of positive by name: from the document and its reference."""
+"""Every kind of positive by name: from the document, its reference and their language."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class Material:
     vocabulary: Sequence[str]  # words of the training documents' references
     draw_other: DrawText  # draws the positive of another document of the same side
     draw_near: DrawText  # draws that of one of the nearest other documents of the same side
+    language: str = "en"
 
 
 def make_negative(kind: str, material: Material, rng: np.random.Generator) -> Draft:
@@ -102,7 +105,9 @@ def _crossed(material: Material, draw: DrawText, rng: np.random.Generator) -> Dr
 
 
 def _unimportant(material: Material, rng: np.random.Generator) -> Draft:
-    sentences = hard_edits.unimportant_sentences(material.positive, material.read_source())
+    sentences = hard_edits.unimportant_sentences(
+        material.positive, material.read_source(), material.language
+    )
     return edits.replace_sentences(material.positive, sentences, rng)
 
 
@@ -120,14 +125,14 @@ KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     "sentence-shuffle": lambda m, rng: edits.shuffle_sentences(m.positive, rng),
     # names and numbers exchanged for others of the source, sentences for unimportant ones of it,
     # statements turned round, sentences of a near document put in, sentences of two halves
-    "exchange": lambda m, rng: hard_edits.exchange(m.positive, m.read_source(), rng),
+    "exchange": lambda m, rng: hard_edits.exchange(m.positive, m.read_source(), rng, m.language),
     "unimportant": _unimportant,
     "negate": lambda m, rng: hard_edits.negate(m.positive, rng),
     "claim": lambda m, rng: edits.replace_sentences(m.positive, m.draw_near(rng), rng),
     "fuse": lambda m, rng: hard_edits.fuse(m.positive, m.read_source(), rng),
     # names that change places, the subjects or aspects of the source, opinions turned round
-    "trade": lambda m, rng: hard_edits.trade(m.positive, m.read_source(), rng),
-    "term": lambda m, rng: hard_edits.exchange_terms(m.positive, m.read_source(), rng),
+    "trade": lambda m, rng: hard_edits.trade(m.positive, m.read_source(), rng, m.language),
+    "term": lambda m, rng: hard_edits.exchange_terms(m.positive, m.read_source(), rng, m.language),
     "opinion": lambda m, rng: hard_edits.turn_opinions(m.positive, rng),
     # neighbouring words change places
     "swap": lambda m, rng: edits.swap_words(m.positive, rng),
@@ -138,6 +143,13 @@ KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     "break": lambda m, rng: edits.break_sentences(m.positive, rng),
 }
 """Every kind of negative by name."""
+ENGLISH_KINDS = ("negate", "opinion")
+"""Kinds that know English words."""
+KINDS_OF_WORDS = (
+    "add", "delete", "replace", "exchange", "fuse", "swap", "repeat", "truncate", "break",
+    "trade", "term",
+)  # fmt: skip
+"""Kinds that put words together anew, with the spaces that languages with spaces need."""
 OF_NEAR = ("cross-pair-hard", "claim")  # kinds that use `Material.draw_near`
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -146,6 +158,20 @@ PRESETS: dict[str, dict[str, Any]] = {
     "bao2020": {"kinds": ("cross-pair", "add", "delete", "replace"), "is_balanced": True},
 }
 """Published recipes: arguments of `NegativesConfig`."""
+
+
+def kinds_for(language: str) -> tuple[str, ...]:
+    """Return the kinds of negatives that can be made in a language."""
+    return tuple(kind for kind in KINDS if why_not_in(language, kind) is None)
+
+
+def why_not_in(language: str, kind: str) -> str | None:
+    """Say why a kind of negative cannot be made in a language; None if it can."""
+    if kind in ENGLISH_KINDS and language != "en":
+        return "turns English words round"
+    if kind in KINDS_OF_WORDS and not language_of(language).has_spaces:
+        return "puts words together with spaces"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +185,7 @@ class NegativesConfig:
     is_balanced: bool = False  # whether the positive comes as often as the negatives, not once
     n_neighbours: int = 10  # `cross-pair-hard` draws from so many nearest documents
     seed: int = 0
+    language: str = "en"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", tuple(several(self.kinds)))
@@ -172,6 +199,12 @@ class NegativesConfig:
             for name in names:
                 if name not in known:
                     raise ValueError(f"unknown {what} `{name}`; {nearest(name, known)}")
+        for kind in self.kinds:
+            if why := why_not_in(self.language, kind):
+                raise ValueError(
+                    f"`{kind}` {why}, and cannot be made in {language_of(self.language).name}; "
+                    f"choose among {', '.join(kinds_for(self.language))}"
+                )
         if len(set(self.kinds)) < len(self.kinds):
             raise ValueError(f"`kinds` must differ, got {', '.join(self.kinds)}")
         proportions = self.proportions or [1.0] * len(self.kinds)

@@ -18,7 +18,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from sms.text import split_sentences
-from sms.text.words import split_words
+from sms.text.languages import language_of
+from sms.text.words import Splitter
 
 PHRASE_WORDS = (2, 8)  # words of a phrase that is repeated, fewest and most
 FEWEST_BROKEN = 4  # words that a sentence must have to be broken
@@ -39,10 +40,10 @@ Sentence: TypeAlias = tuple[Token, ...]
 T = TypeVar("T")
 
 
-def cut_text(text: str) -> tuple[Sentence, ...]:
+def cut_text(text: str, language: str = "en") -> tuple[Sentence, ...]:
     """Cut a text; `join` gives it back, but for white space at its ends and invisible marks."""
     starts, end = [], 0  # where sentences begin, the first at 0
-    for piece in split_sentences(text):
+    for piece in split_sentences(text, language):
         if sentence := piece.strip():
             start = text.index(sentence, end)
             end = start + len(sentence)
@@ -52,7 +53,7 @@ def cut_text(text: str) -> tuple[Sentence, ...]:
     end = 0
     for chunk in _CHUNK.finditer(text):
         start, gap = chunk.start(), text[end : chunk.start()]
-        for word in words_of(chunk[0]):
+        for word in words_of(chunk[0], language):
             while starts and start >= starts[-1]:
                 starts.pop()
                 sentences.append([])
@@ -69,9 +70,14 @@ def join(sentences: Iterable[Sequence[Token]]) -> str:
 
 
 @functools.lru_cache(_MAX_CHUNKS)
-def words_of(chunk: str) -> tuple[str, ...]:
+def words_of(chunk: str, language: str = "en") -> tuple[str, ...]:
     """Return the words of a piece of text without white space."""
-    return tuple(split_words(chunk))
+    return tuple(_splitter_of(language)(chunk))
+
+
+@functools.cache
+def _splitter_of(language: str) -> Splitter:
+    return language_of(language).words()
 
 
 def count_words(sentences: Iterable[Sequence[Token]]) -> int:

@@ -3,10 +3,11 @@
 Names, numbers and terms are exchanged for others of the same source, a place for a place and a
 weekday for a weekday; statements are turned into their opposite; sentences make way for sentences
 of the source that a summary would not choose, or are joined to halves of such. What is a name is
-told by capital letters and the words around it, so these edits are coarse: a word that is always
-capitalised without being a name counts as one, and titles and long names may be cut in half. Where
-the source has no capital letters, or the summary neither name nor number, content words that the
-source repeats stand in for them.
+told by capital letters and, in English, by the words around it, so these edits are coarse: a word
+that is always capitalised without being a name counts as one, and titles and long names may be cut
+in half. Where the source has no capital letters, or the summary neither name nor number, content
+words that the source repeats stand in for them. Kinds of names, days and months, and endings are
+told apart in English only.
 """
 
 from __future__ import annotations
@@ -72,39 +73,45 @@ class Span(NamedTuple):
 
 
 def exchange(
-    reference: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator
+    reference: Sequence[Sentence],
+    source: Sequence[Sentence],
+    rng: np.random.Generator,
+    language: str = "en",
 ) -> Draft:
     """Exchange names and numbers (or terms) of a summary for others of the same kind."""
     lower = {t.word for text in (source, reference) for s in text for t in s if t.word.islower()}
-    in_source, spans = _names_and_numbers(source, lower), _names_and_numbers(reference, lower)
+    in_source, spans = (_names_and_numbers(text, lower, language) for text in (source, reference))
     is_cased = sum(span.kind == "name" for span in in_source) >= CASED_SHARE * count_words(source)
-    types = _types_of_names(source, in_source)
+    types = _types_of_names(source, in_source) if language == "en" else {}
     in_source, spans = (
         [s._replace(kind=types.get(s.form, "name")) if s.kind == "name" else s for s in text_spans]
         for text_spans in (in_source, spans)
     )
     choices = _choices(spans, in_source)
     if not (is_cased and choices):
-        choices += _choices_of_terms(reference, source)
+        choices += _choices_of_terms(reference, source, language)
     return _exchanged(reference, choices, rng)
 
 
 def exchange_terms(
-    reference: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator
+    reference: Sequence[Sentence],
+    source: Sequence[Sentence],
+    rng: np.random.Generator,
+    language: str = "en",
 ) -> Draft:
     """Exchange words that the source repeats for others that it repeats: its aspects or subjects.
 
     Of reviews, the food for the service; of papers, one thing that they are about for another.
     """
-    return _exchanged(reference, _choices_of_terms(reference, source), rng)
+    return _exchanged(reference, _choices_of_terms(reference, source, language), rng)
 
 
 def _choices_of_terms(
-    reference: Sequence[Sentence], source: Sequence[Sentence]
+    reference: Sequence[Sentence], source: Sequence[Sentence], language: str
 ) -> list[tuple[Span, list[Span]]]:
     counts = Counter(token.word.casefold() for sentence in source for token in sentence)
     repeated = {word for word, count in counts.items() if count >= _TERM_REPEATS}
-    return _choices(_terms(reference, repeated), _terms(source, repeated))
+    return _choices(_terms(reference, repeated, language), _terms(source, repeated, language))
 
 
 def _exchanged(
@@ -127,14 +134,19 @@ def _instead_of(span: Span, other: Span) -> dict[int, Sequence[Token]]:
     return {span.start: [first, *words[1:]], **dict.fromkeys(rest, ())}
 
 
-def trade(text: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Generator) -> Draft:
+def trade(
+    text: Sequence[Sentence],
+    source: Sequence[Sentence],
+    rng: np.random.Generator,
+    language: str = "en",
+) -> Draft:
     """Let two names of a summary change places, wherever they stand: who did it, and to whom.
 
     Two numbers, days or months of one kind may trade places as well.
     """
     lower = {t.word for one in (source, text) for s in one for t in s if t.word.islower()}
     by_kind: dict[str, dict[str, Span]] = {}
-    spans = _names_and_numbers(text, lower)
+    spans = _names_and_numbers(text, lower, language)
     for span in spans:
         by_kind.setdefault(span.kind, {}).setdefault(span.form, span)
     several = [list(of_kind.values()) for of_kind in by_kind.values() if len(of_kind) > 1]
@@ -168,7 +180,7 @@ def _in_place_of(token: Token, word: str) -> Token:
 
 
 def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
-    """Turn statements round: put in or take out a `not`, or put a word's opposite in its place."""
+    """Turn English statements round: put in or take out a `not`, or put in a word's opposite."""
     tokens = [token for sentence in text for token in sentence]
     choices: list[tuple[int, tuple[Token, ...]]] = []
     for place, token in enumerate(tokens):
@@ -202,18 +214,17 @@ def fuse(text: Sequence[Sentence], source: Sequence[Sentence], rng: np.random.Ge
 
 
 def unimportant_sentences(
-    reference: Sequence[Sentence], source: Sequence[Sentence]
+    reference: Sequence[Sentence], source: Sequence[Sentence], language: str = "en"
 ) -> list[Sentence]:
     """Return the sentences of a source that a summary would not choose, least important first.
 
     They are the third with the lowest recall of the reference's content words; of equals, those
     that come last. Raises `CannotEdit` if the source is too short to have any.
     """
-    wanted = set(content_words(word for sentence in reference for word in sentence))
+    wanted = set(content_words((word for sentence in reference for word in sentence), language))
     long = [sentence for sentence in source if len(sentence) >= FEWEST_WORDS]
-    ranked = sorted(
-        range(len(long)), key=lambda k: (len(wanted.intersection(content_words(long[k]))), -k)
-    )
+    n_shared = [len(wanted.intersection(content_words(one, language))) for one in long]
+    ranked = sorted(range(len(long)), key=lambda k: (n_shared[k], -k))
     chosen = ranked[: int(len(long) * UNIMPORTANT_SHARE)]
     if not chosen:
         raise CannotEdit("too few sentences in the source")
@@ -221,13 +232,13 @@ def unimportant_sentences(
 
 
 @functools.lru_cache(_MAX_REMEMBERED)
-def _counts(word: str) -> bool:
-    return TextRules().counts(word)
+def _counts(word: str, language: str) -> bool:
+    return TextRules(language=language).counts(word)
 
 
-def content_words(tokens: Iterable[Token]) -> list[str]:
+def content_words(tokens: Iterable[Token], language: str = "en") -> list[str]:
     """Return the words that count, without case."""
-    return [token.word.casefold() for token in tokens if _counts(token.word)]
+    return [token.word.casefold() for token in tokens if _counts(token.word, language)]
 
 
 def _choices(spans: Sequence[Span], found: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
@@ -247,14 +258,14 @@ def _choices(spans: Sequence[Span], found: Sequence[Span]) -> list[tuple[Span, l
     return choices
 
 
-def _names_and_numbers(text: Sequence[Sentence], lower: set[str]) -> list[Span]:
+def _names_and_numbers(text: Sequence[Sentence], lower: set[str], language: str) -> list[Span]:
     """Find numbers, and runs of words that are capitalised wherever they stand."""
 
     def kind_of(placed: tuple[int, Token]) -> str | None:
         word = placed[1].word
         is_capitalised = word[:1].isupper() and any(map(str.isalpha, word))
-        is_name = is_capitalised and word.lower() not in lower and _counts(word)
-        return _kind_of_word(word) or ("name" if is_name else None)
+        is_name = is_capitalised and word.lower() not in lower and _counts(word, language)
+        return _kind_of_word(word, language) or ("name" if is_name else None)
 
     spans: list[Span] = []
     place = 0
@@ -283,27 +294,30 @@ def _types_of_names(text: Sequence[Sentence], names: Sequence[Span]) -> dict[str
     return {form: tally.most_common(1)[0][0] for form, tally in votes.items() if tally}
 
 
-def _kind_of_word(word: str) -> str | None:
+def _kind_of_word(word: str, language: str) -> str | None:
     """Tell days, months and numbers apart, so that the result reads well; None for other words."""
     if word[:1].isdigit():
         if word.isdigit():
             return "year" if len(word) == 4 and word[:2] in ("18", "19", "20") else "number"
         return "figure" if all(c.isdigit() or c in ",." for c in word) else "mixed figure"
+    if language != "en":
+        return None
     for kind in ("weekday", "month"):
         if word[:1].isupper() and word.lower() in ENGLISH[f"{kind}s"]:
             return kind
     return "number word" if word.lower() in ENGLISH["number_words"] else None
 
 
-def _terms(text: Sequence[Sentence], repeated: set[str]) -> list[Span]:
+def _terms(text: Sequence[Sentence], repeated: set[str], language: str) -> list[Span]:
     """Find content words that the source repeats; their ending stands for their part of speech."""
+    endings = _ENDINGS if language == "en" else ()
     tokens = [token for sentence in text for token in sentence]
     return [
-        Span(place, (token,), f"term-{next(filter(token.word.endswith, _ENDINGS), '')}")
+        Span(place, (token,), f"term-{next(filter(token.word.endswith, endings), '')}")
         for place, token in enumerate(tokens)
         if token.word.isalpha()
         and len(token.word) >= _TERM_LETTERS
         and not token.word[:1].isupper()
         and token.word.casefold() in repeated
-        and _counts(token.word)
+        and _counts(token.word, language)
     ]

@@ -156,7 +156,7 @@ def _over_encoder(
     encoder = load_encoder(config.encoder, runtime)
     config = _with_lengths(config, pairs, encoder)
     lengths = config.document_length or 1, config.summary_length or 1
-    reader = VectorReader(encoder, unit=config.unit, lengths=lengths)
+    reader = VectorReader(encoder, unit=config.unit, lengths=lengths, language=config.language)
     vectors = reader.read([_SOME_TEXT], [_SOME_TEXT])[0].arrays[0]
     norms = np.linalg.norm(vectors, axis=1)
     norm = float(norms[norms > 0].mean()) if norms.any() else 1.0
@@ -170,7 +170,7 @@ def _with_lengths(
     """Fill in the lengths by the quantile of the first pairs."""
     if config.document_length is not None and config.summary_length is not None:
         return config
-    segmenter = Segmenter(TextRules())
+    segmenter = Segmenter(TextRules(language=config.language))
     quantiles = []
     for texts in zip(*islice(pairs, MEASURED_TEXTS), strict=True):
         if config.unit == "sentences":

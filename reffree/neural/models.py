@@ -50,6 +50,8 @@ class ModelConfig:
     """Sentences or words of a document that are read; None for the quantile `COVERED` of the
     training data. Not for `bert`."""
     summary_length: int | None = None  # the same of a summary
+    language: str = "en"
+    """Of the texts that it learns from, as in `sms.text.languages`."""
     is_calibrated: bool
     """Whether logits are scaled and shifted to fit the validation documents, once training has
     ended; see `training.fit_scale`."""

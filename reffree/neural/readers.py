@@ -149,9 +149,11 @@ class VectorReader:
     folder for its cache the encoder computes each sentence once for all epochs and runs.
     """
 
-    def __init__(self, encoder: Encoder, *, unit: str, lengths: tuple[int, int]) -> None:
+    def __init__(
+        self, encoder: Encoder, *, unit: str, lengths: tuple[int, int], language: str = "en"
+    ) -> None:
         self._encoder, self._unit, self._lengths = encoder, unit, lengths
-        self._segmenter = Segmenter(TextRules())
+        self._segmenter = Segmenter(TextRules(language=language))
         self._recent: Recent[tuple[np.ndarray, bool]] = Recent()
         """The vectors of recent texts, and whether the encoder read one only in part."""
 

@@ -47,8 +47,9 @@ def signature_of(built: Built, loss: str, weights_hash: str) -> str:
     if config.scorer == "bert":
         reads = f"|head:{config.head}|pieces:{config.max_pieces}|cut:{config.truncation}"
     else:
+        rules = TextRules(language=config.language).signature
         lengths = f"{config.document_length}+{config.summary_length}"
-        reads = f"|head:{config.head}|{config.unit}:{lengths}|{TextRules().signature}"
+        reads = f"|head:{config.head}|{config.unit}:{lengths}|{rules}"
     return (
         f"reffree|scorer:{config.scorer}|enc:{built.encoder_name}{reads}"
         f"|loss:{loss}|weights:{weights_hash[:_HASH_LENGTH]}|v:{version()}"
@@ -100,6 +101,11 @@ def write_settings(folder: Path, **settings: Any) -> str:  # noqa: ANN401
 def is_linear(settings: Mapping[str, Any]) -> bool:
     """Say whether `scorer.json` is that of a scorer of features."""
     return settings["model"].get("scorer") == FEATURES
+
+
+def language_of_scorer(settings: Mapping[str, Any]) -> str:
+    """Return the language of the texts that a scorer learned from; features are English ones."""
+    return str(settings["model"].get("language", "en"))
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reffree.scorers.naming import find_scorer, split_head
+from reffree.scorers.naming import SCORER_FILE, find_scorer, split_head
 from reffree.whole_texts import ByRow, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
+from sms.language_codes import UNDETERMINED
 from sms.metric import Batch, MetricName, NumberedTexts, ScorePart, Setting
 from sms.metrics import METRICS
 from sms.signature import TEXT_FORM, cut_part
+from sms.text.languages import language_of
 from sms.urls import is_url
 
 if TYPE_CHECKING:
     from reffree.scorers.scorer import LearnedScorer, LinearPairs, RowScores
+    from sms.text import TextRules
 
 NAME = "reffree"
 PREFIX = f"{NAME}@"
@@ -79,6 +82,20 @@ class LearnedMetric(WholeTextMetric):
             )
         folder, _ = split_head(asked.at)
         return folder if is_url(folder) else os.path.abspath(find_scorer(folder)), None
+
+    def check_rules(self, rules: TextRules) -> None:
+        """Refuse texts in another language than it learned from; a URL is checked when copied."""
+        from reffree.scorers.folder import language_of_scorer, read_settings
+
+        if self.path is None or not (Path(self.path) / SCORER_FILE).exists():
+            return  # which is said when it is opened
+        learned = language_of_scorer(read_settings(Path(self.path)))
+        if learned != rules.language and UNDETERMINED not in (learned, rules.language):
+            raise ValueError(
+                f"metric {self.written!r} learned from texts in {language_of(learned).name}, got "
+                f"`language` {rules.language}; train one on such texts (`assay train --language "
+                f"{rules.language}`), or leave it out"
+            )
 
     def find_bounds(self) -> tuple[float, float] | None:
         """Read the kind of scorer in its folder; unknown for one in a store."""

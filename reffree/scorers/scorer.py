@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -34,11 +33,10 @@ from reffree.scorers.folder import (
 )
 from reffree.scorers.naming import SCORER_FILE, find_scorer, split_head
 from reffree.whole_texts import ReadPairs, by_reason, why_not_read
-from sms.cutting import numbered_texts
 from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
 from sms.naming import AnyPath, nearest
-from sms.reasons import CUT, Reason, statuses
+from sms.reasons import CUT, Reason
 from sms.signature import without_versions
 
 logger = logging.getLogger(__name__)
@@ -46,7 +44,6 @@ logger = logging.getLogger(__name__)
 BATCH_PIECES = {"cpu": 4_096, "cuda": 131_072}
 """Pieces (or vectors) that go through a model together, by device."""
 SOURCE = "source"  # all that they compare with
-COLUMN = "reffree"  # of the one score, where a scorer is used without `assay score`
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +79,6 @@ class LearnedScorer:
     With several heads it returns the score of the one named `head`, or their mean.
     """
 
-    input_columns = ("candidate", "sources")
-    score_fields = (COLUMN,)
-
     def __init__(
         self,
         pairs: NeuralPairs | LinearPairs,
@@ -94,9 +88,7 @@ class LearnedScorer:
         head: str | None = None,
     ) -> None:
         self.signature, self.settings, self.head = signature, settings, head
-        self.signatures = {COLUMN: signature}
         self.heads: tuple[str, ...] = pairs.heads  # none where there is one without a name
-        self.bounds = pairs.bounds  # lowest and highest score
         self.encoder_content = pairs.encoder_content
         """Hash of the models that are not among its weights; empty if there are none."""
         self.linear = pairs if isinstance(pairs, LinearPairs) else None
@@ -111,16 +103,6 @@ class LearnedScorer:
             there = nearest(head, self.heads) if self.heads else "this scorer has one score"
             raise ValueError(f"no head `{head}` in the scorer; {there}")
         return self.heads.index(head)
-
-    def prepare(self, rows: pa.Table) -> RowScores:
-        """Score rows with `candidate` and `sources`."""
-        return self.score_rows(numbered_texts(rows, ["sources"]), COLUMN)
-
-    def compare(self, prepared: RowScores) -> pa.Table:
-        """Return the scores of `prepare` as a column, null where undefined, and a status."""
-        scores = self.chosen(prepared.scores)
-        status = statuses(prepared.reasons, scores.size)
-        return pa.table({COLUMN: pa.array(scores, from_pandas=True), "status": status})
 
     def score_rows(self, texts: NumberedTexts, name: str) -> RowScores:
         """Score every row that has words, a column for each head; `name` is for statuses."""
@@ -141,10 +123,6 @@ class LearnedScorer:
         sides = zip(("candidate", SOURCE), cut.T, strict=True)
         reasons += [Reason(side, CUT, flags, name) for side, flags in sides]
         return RowScores(scores, is_cut, reasons)
-
-    def counters(self) -> dict[str, int]:
-        """Return nothing: it counts nothing."""
-        return {}
 
     def chosen(self, scores: np.ndarray, head: str | None = None) -> np.ndarray:
         """Return the scores of a head, of the scorer's own, or their mean; shape (n,)."""

@@ -84,7 +84,7 @@ class Examples:
         for place in order(len(self._paths), "buckets", epoch):
             path = self._paths[place]
             neighbours = np.load(neighbours_path(path)) if self._config.needs_neighbours else None
-            texts = _Texts(read_bucket(path), neighbours)
+            texts = _Texts(read_bucket(path), neighbours, self._config.language)
             for row in order(len(texts.bucket), "rows", epoch, place):
                 yield from self._of_pair(texts, row, epoch)
 
@@ -141,13 +141,15 @@ class Examples:
 class _Texts:
     """The texts of a bucket, cut; of recent pairs they are remembered."""
 
-    def __init__(self, bucket: Bucket, neighbours: np.ndarray | None) -> None:
-        self.bucket, self._neighbours = bucket, neighbours
+    def __init__(self, bucket: Bucket, neighbours: np.ndarray | None, language: str) -> None:
+        self.bucket, self._neighbours, self._language = bucket, neighbours, language
         self._cut = functools.lru_cache(_MAX_REMEMBERED)(
-            lambda row, column: cut_text(bucket.text(column, row))
+            lambda row, column: cut_text(bucket.text(column, row), language)
         )
         self._made = functools.lru_cache(_MAX_REMEMBERED)(
-            lambda row, base: POSITIVES[base](self._cut(row, "source"), self._cut(row, "reference"))
+            lambda row, base: POSITIVES[base](
+                self._cut(row, "source"), self._cut(row, "reference"), language
+            )
         )
 
     def positive(self, row: int, base: str) -> tuple[Sentence, ...]:
@@ -177,6 +179,7 @@ class _Texts:
             vocabulary=vocabulary,
             draw_other=other,
             draw_near=near,
+            language=self._language,
         )
 
 

@@ -172,10 +172,14 @@ class WordSample(_Sample):
 
     most = MAX_WORDS
 
+    def __init__(self, language: str = "en") -> None:
+        super().__init__()
+        self._language = language
+
     def add(self, texts: Iterable[str]) -> None:
         """Take the words of texts; punctuation is no word."""
         chunks = {chunk for text in texts for chunk in text.split()}
-        words = {word for chunk in chunks for word in words_of(chunk)}
+        words = {word for chunk in chunks for word in words_of(chunk, self._language)}
         self.add_entries((hash64(word), word) for word in words if any(map(str.isalnum, word)))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from sms.encoders import CannotSplit, EncodedSentences, EncoderRuntime
 from sms.encoders.batches import Batches
+from sms.encoders.fragments import in_fragments
 from sms.encoders.vector_cache import Recent, SentenceVectors, VectorCache, key_of
 from sms.pooling import pool_rows
 from sms.ragged import Ragged, offsets_of, ranges
@@ -27,10 +28,12 @@ CACHE_BYTES = 256 << 20
 """Vectors of recent sentences that are kept for later batches."""
 BATCH_CHARACTERS = 32_768
 """Characters of sentences that are embedded together where an encoder says nothing else."""
-COUNTERS = ("tokens", "sentences", "cached", "from_disk", "truncated", "words", "unknown")
+COUNTERS = (
+    "tokens", "sentences", "cached", "from_disk", "truncated", "words", "unknown", "fragments",
+)  # fmt: skip
 """Tokens computed; distinct sentences asked for, and how many of them were found in memory, read
 from disk, and are too long for a model whose own library cuts them, cached or not; words that count
-in them, and how many of those the encoder does not know."""
+in them, and how many of those the encoder does not know, or reads in fragments."""
 
 
 _UNNAMED = count()
@@ -139,6 +142,23 @@ class Encoder:
         """
         return np.ones(len(texts.vocabulary.words), dtype=bool)
 
+    def pieces_of_words(self, texts: SegmentedTexts) -> np.ndarray | None:
+        """Return how many pieces each word of `texts.vocabulary` is cut into, alone; int64.
+
+        None, unless a subclass says how many, for an encoder that does not cut words.
+        """
+        return None
+
+    def read_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of `texts.vocabulary` are known, and not read in fragments; bool."""
+        return self.known_words(texts) & ~self._in_fragments(texts)
+
+    def _in_fragments(self, texts: SegmentedTexts) -> np.ndarray:
+        n_pieces = self.pieces_of_words(texts)
+        if n_pieces is None:
+            return np.zeros(len(texts.vocabulary.words), dtype=bool)
+        return in_fragments(texts.vocabulary, n_pieces)
+
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences are read in part: none, or a subclass says which; bool."""
         return np.zeros(len(texts.sentences), dtype=bool)
@@ -156,6 +176,9 @@ class Encoder:
         encoded = self._encoded(texts, counted)
         for name, n in (("words", counted.n_kept), ("unknown", counted.n_kept - counted.n_known)):
             self.counts[name] += int(n.sum())
+        if "fragments" in self.counts:
+            is_fragments = self._in_fragments(texts)[texts.sentence_words.values]
+            self.counts["fragments"] += int((is_fragments & counted.is_used).sum())
         return encoded
 
     def _encoded(self, texts: SegmentedTexts, counted: Counted) -> EncodedSentences:

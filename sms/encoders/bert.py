@@ -120,6 +120,10 @@ class BertEncoder(Encoder):
         """Tell which words have no unknown piece."""
         return self._cutter.known_words(texts, self._max_pieces)
 
+    def pieces_of_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Return how many pieces each word is cut into."""
+        return self._cutter.pieces_of_words(texts, self._max_pieces)
+
     def vectors_of(
         self, texts: SegmentedTexts, wanted: np.ndarray, kept: Ragged
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -96,6 +96,11 @@ def _copy_streams(device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.S
     return torch.cuda.Stream(device), torch.cuda.Stream(device)
 
 
+def uses_gpu(device: str) -> bool:
+    """Tell whether a model that is to run on this one of `DEVICES` runs on a GPU."""
+    return Machine.choose(EncoderRuntime(device=device)).device.type == "cuda"
+
+
 def count_gpus() -> int:
     """Count the GPUs that torch sees on this machine, without using one."""
     return torch.cuda.device_count()

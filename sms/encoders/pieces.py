@@ -30,6 +30,8 @@ R = TypeVar("R")
 
 _IN_BRACKETS = re.compile(r"<.+>|\[.+\]")
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+SPACES = ("▁", "Ġ")
+"""Pieces that stand for the space before a word, in SentencePiece and in models of bytes."""
 _FAILED = -1  # in place of the pieces of a word that the tokeniser fails on
 
 
@@ -103,6 +105,8 @@ class PieceCutter:
         self.has_unknown = self._unknown is not None
         """Whether there is a piece for what the tokeniser does not know; not where bytes serve."""
         self._filler = [self._unknown or 0]
+        spaces = map(tokenizer.token_to_id, SPACES)
+        self._spaces = [piece for piece in spaces if piece is not None]
         self._seen: tuple[list[str], Ragged] = [], Ragged.from_rows([])
         """A vocabulary's own list, and the pieces of each of its words so far."""
 
@@ -122,6 +126,14 @@ class PieceCutter:
             return np.ones(len(texts.vocabulary.words), dtype=bool)
         pieces = self._pieces_of_words(texts, max_pieces)
         return pieces.sums(pieces.values == self._unknown) == 0
+
+    def pieces_of_words(self, texts: SegmentedTexts, max_pieces: int) -> np.ndarray:
+        """Return how many pieces each word of the vocabulary is cut into, each alone; int64.
+
+        A piece that stands for a space alone is not counted.
+        """
+        pieces = self._pieces_of_words(texts, max_pieces)
+        return pieces.lengths - pieces.sums(np.isin(pieces.values, self._spaces))
 
     def _by_word(
         self, texts: SegmentedTexts, wanted: np.ndarray, max_pieces: int

@@ -22,7 +22,13 @@ from sms.encoders.bert import POOLINGS, BertEncoder, Pooling
 from sms.encoders.devices import Machine
 from sms.encoders.hugging_face import PROBE, token_model
 from sms.encoders.layers import LayerChoice
-from sms.encoders.pieces import PieceCutter, attempt_each, marks_for, read_marks_as_letters
+from sms.encoders.pieces import (
+    SPACES,
+    PieceCutter,
+    attempt_each,
+    marks_for,
+    read_marks_as_letters,
+)
 from sms.encoders.pretrained import (
     NO_LIMIT,
     ModelFolder,
@@ -68,6 +74,20 @@ class LibraryEncoder(SentenceEncoder):
             return np.array([row is None or unknown not in row for row in rows], dtype=bool)
 
         return texts.vocabulary.column(f"known:{self.content_hash}", are_known)
+
+    def pieces_of_words(self, texts: SegmentedTexts) -> np.ndarray | None:
+        """Return how many pieces each word is cut into; None where it is looked up."""
+        tokenizer = self._tokenizer
+        if tokenizer is None or not hasattr(tokenizer, "convert_tokens_to_ids"):
+            return None
+        spaces = {*tokenizer.convert_tokens_to_ids([*SPACES])}
+
+        def counted(words: list[str]) -> np.ndarray:
+            rows = self._pieces(words, add_special_tokens=False)
+            n_pieces = [sum(piece not in spaces for piece in row or ()) for row in rows]
+            return np.array(n_pieces, dtype=np.int64)
+
+        return texts.vocabulary.column(f"pieces:{self.content_hash}", counted)
 
     def is_cut(self, texts: SegmentedTexts) -> np.ndarray:
         """Tell which sentences have more tokens than the library gives to the model."""

@@ -86,6 +86,53 @@ def key_of(rules: str, sentence: str) -> bytes:
     return _hash(f"{rules}\n{sentence}".encode(), 16)
 
 
+class BlobCache:
+    """Bytes by key in a file of a folder, which processes of one machine may share.
+
+    `owner` says what they are of: another owner finds nothing. Raises `ValueError` if the folder
+    cannot be made or written to.
+    """
+
+    def __init__(self, folder: str, *, owner: str) -> None:
+        text = f"{FORMAT}\n{owner}"
+        self._path = Path(user_path(folder)) / f"{_hash(text.encode(), 16).hex()}.sqlite"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connected()) as database, database:
+                database.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(
+                f"embedding cache {folder!r} must be a folder that can be written to, got {error}"
+            ) from error
+
+    def read(self, keys: Sequence[bytes]) -> dict[int, bytes]:
+        """Return the undamaged blobs that are there, by place in `keys`."""
+        blobs = {}
+        query = "SELECT vectors, checksum FROM vectors WHERE key = ?"
+        try:
+            with closing(self._connected()) as database:
+                for place, key in enumerate(keys):
+                    row = database.execute(query, (key,)).fetchone()
+                    if row is not None and row[1] == _hash(key + row[0], 8):
+                        blobs[place] = row[0]
+        except sqlite3.Error as error:
+            logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
+        return blobs
+
+    def write(self, blobs: Mapping[bytes, bytes]) -> None:
+        """Write some blobs, all of them or none."""
+        rows = ((key, blob, _hash(key + blob, 8)) for key, blob in blobs.items())
+        try:
+            with closing(self._connected()) as database, database:
+                database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            logger.warning("embedding cache %s: %s; going on without", self._path, error)
+
+    def _connected(self) -> sqlite3.Connection:
+        """Open the file: a connection is of no use to another thread or a forked process."""
+        return sqlite3.connect(self._path, timeout=_TIMEOUT_S)
+
+
 class VectorCache:
     """Vectors of one encoder, by key, in a folder that encoders share.
 
@@ -97,54 +144,29 @@ class VectorCache:
     def __init__(
         self, folder: str, *, owner: str, dimension: int, dtype: type = np.float32
     ) -> None:
-        text = "\n".join([str(FORMAT), *map(_version_of, LIBRARIES), owner])
-        self._path = Path(user_path(folder)) / f"{_hash(text.encode(), 16).hex()}.sqlite"
+        self._blobs = BlobCache(folder, owner="\n".join([*map(_version_of, LIBRARIES), owner]))
         self._dimension, self._dtype = dimension, np.dtype(dtype)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connected()) as database, database:
-                database.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise ValueError(
-                f"embedding cache {folder!r} must be a folder that can be written to, got {error}"
-            ) from error
 
     def read(self, keys: Sequence[bytes], n_rows: np.ndarray) -> dict[int, SentenceVectors]:
         """Return the undamaged vectors of so many rows that are there, by place in `keys`."""
         width = self._dimension * self._dtype.itemsize
         vectors = {}
-        query = "SELECT vectors, checksum FROM vectors WHERE key = ?"
-        try:
-            with closing(self._connected()) as database:
-                for place, key in enumerate(keys):
-                    row = database.execute(query, (key,)).fetchone()
-                    if row is None or row[1] != _hash(key + row[0], 8):
-                        continue
-                    n_bytes = int(n_rows[place]) * width
-                    if len(row[0]) == n_bytes + self._dimension * 4:
-                        words = np.frombuffer(row[0][:n_bytes], self._dtype)
-                        sentence_vector = np.frombuffer(row[0][n_bytes:], np.float32)
-                        vectors[place] = words.reshape(-1, self._dimension), sentence_vector
-        except sqlite3.Error as error:
-            logger.warning("embedding cache %s cannot be read (%s); delete it", self._path, error)
+        for place, blob in self._blobs.read(keys).items():
+            n_bytes = int(n_rows[place]) * width
+            if len(blob) == n_bytes + self._dimension * 4:
+                words = np.frombuffer(blob[:n_bytes], self._dtype)
+                sentence_vector = np.frombuffer(blob[n_bytes:], np.float32)
+                vectors[place] = words.reshape(-1, self._dimension), sentence_vector
         return vectors
 
     def write(self, entries: Mapping[bytes, SentenceVectors]) -> None:
         """Write the vectors of a batch, all of them or none."""
-        blobs = (
-            (key, words.tobytes() + sentence_vector.tobytes())
-            for key, (words, sentence_vector) in entries.items()
+        self._blobs.write(
+            {
+                key: words.tobytes() + sentence_vector.tobytes()
+                for key, (words, sentence_vector) in entries.items()
+            }
         )
-        rows = ((key, blob, _hash(key + blob, 8)) for key, blob in blobs)
-        try:
-            with closing(self._connected()) as database, database:
-                database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-        except sqlite3.Error as error:
-            logger.warning("embedding cache %s: %s; going on without", self._path, error)
-
-    def _connected(self) -> sqlite3.Connection:
-        """Open the file: a connection is of no use to another thread or a forked process."""
-        return sqlite3.connect(self._path, timeout=_TIMEOUT_S)
 
 
 @cache

@@ -22,7 +22,7 @@ from sms.explaining.records import (
     TextUnits,
     Unit,
 )
-from sms.metric import Batch, Evidence, ScorePart, TokenScore
+from sms.metric import AskedQuestion, Batch, Evidence, ScorePart, TokenScore
 from sms.metrics.movers import Mover
 from sms.scoring import Against, SummaryScorer, to_rows
 from sms.text import Segmenter, TextRules
@@ -43,6 +43,8 @@ class Explanation:
     signature: str
     higher_is: str
     """What a higher score means."""
+    language: str
+    """Of the texts, as in `--language`."""
     score: float | None
     """None where there is none; `status` then says why."""
     status: str | None
@@ -62,9 +64,17 @@ class Explanation:
     those of the one with the highest score."""
     evidence: tuple[Evidence, ...] = ()
     """For metrics that compare pieces, what decided about each piece of the candidate."""
+    questions: tuple[AskedQuestion, ...] = ()
+    """For language models that are asked, each question and its answer; there are no `effects`,
+    which would be as many questions again."""
     parts: tuple[ScorePart, ...] = ()
     """For weighted sums, what each feature adds; the parts add up to the score, unless that is at
     a bound."""
+
+    @property
+    def language_mark(self) -> str:
+        """The language for the attribute `lang` of a page; none for what nobody may have chosen."""
+        return "" if self.language == "en" else self.language  # "en" is the default
 
     def name_of(self, text: TextUnits) -> str:
         """Name a text for people: its side, and which one where there are several."""
@@ -93,12 +103,17 @@ class Explanation:
         if self.moves:
             moves = self.moves[number]
             shown_as = (self.metric, shown, self.name_of(moves.other), title)
-            return moves_picture(moves, *shown_as, highest=highest, is_live=is_live)
+            return moves_picture(
+                moves, *shown_as, highest=highest, language=self.language_mark, is_live=is_live
+            )
         texts = [self.candidate]
         if self.others:
             texts.append(max(self.others, key=self._weight_of))
         named = {self.name_of(text): text for text in texts}
-        return effects_picture(named, self.effects, self.metric, shown, title, is_live=is_live)
+        return effects_picture(
+            named, self.effects, self.metric, shown, title,
+            language=self.language_mark, is_live=is_live,
+        )  # fmt: skip
 
     def _weight_of(self, text: TextUnits) -> float:
         """Return how much the score depends on a text: the largest effect of a sentence of it."""
@@ -190,6 +205,7 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         "metric": column,
         "signature": scorer.signatures[column],
         "higher_is": "known" if metric is None else metric.higher_is,
+        "language": scorer.config.language,
     }
     each = zip(scored[column].to_pylist(), scored["status"].to_pylist(), strict=True)
     # the status of a row with a score may be about something else
@@ -206,7 +222,8 @@ def explain_rows(scorer: SummaryScorer, rows: pa.Table, column: str) -> list[Exp
         if "tokens" in details:
             sides = ()  # leaving out sentences would take a forward pass for each
     listed = [_as_read(row, scorer.config) for row in listed]
-    explained = list(_by_omission(scorer, column, sides, listed, known))
+    omits = "questions" not in details  # a question for each may cost money
+    explained = list(_by_omission(scorer, column, sides, listed, known, omits=omits))
     for name, of_rows in details.items():
         pairs = zip(explained, of_rows, strict=True)
         explained = [replace(whole, **{name: detail}) for whole, detail in pairs]
@@ -264,11 +281,13 @@ def _by_omission(
     sides: Sequence[str],
     rows: Sequence[_Row],
     known: Sequence[Mapping[str, Any]],
+    *,
+    omits: bool,
 ) -> Iterator[Explanation]:
-    """Score every row without each of its sentences, all in one batch."""
+    """Score every row without each of its sentences, all in one batch, or leave none out."""
     texts = [_plain_texts(sides, scorer.config.rules, row) for row in rows]
     left_out = [
-        [] if about_row["score"] is None else list(_omissions(row, listed))
+        list(_omissions(row, listed)) if omits and about_row["score"] is not None else []
         for row, listed, about_row in zip(rows, texts, known, strict=True)
     ]
     rows_without = [row for omitted in left_out for _, _, row in omitted]

@@ -33,6 +33,7 @@ from sms.metric import Batch
 from sms.metrics.movers import PROBLEMS, Mover, text_clouds
 from sms.scoring import SummaryScorer
 from sms.text import SegmentedTexts, TextRules, stop_words, word_spans
+from sms.text.languages import language_of
 from sms.transport import MAX_CELLS, mover_plan
 from sms.transport.clouds import JOINT, SENTENCES, WORDS
 
@@ -208,7 +209,7 @@ def _between(sentence: str, start: int, stop: int) -> Iterator[tuple[int, int, s
 
 def _why_dropped(word: str, rules: TextRules) -> str:
     """Say which rule leaves a word out; brackets as in `-lrb-` are punctuation."""
-    if word.lower().replace("’", "'") in stop_words(rules):
+    if language_of(rules.language).lower(word) in stop_words(rules):
         return STOP_WORD
     is_word = any(character.isalnum() for character in word)
     return NOT_ALPHABETIC if is_word and rules.words == "clark2019" else PUNCTUATION

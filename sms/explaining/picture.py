@@ -12,15 +12,16 @@ with its numbers. For a page that reacts to its reader, words and sentences say 
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from types import MappingProxyType
 
+from sms.explaining.lines import Box, lines_of
 from sms.explaining.records import SENTENCE, Flow, Moves, SentenceEffect, TextUnits, Unit
 from sms.naming import counted
-from sms.svg_text import text_width, xml_text
+from sms.svg_text import xml_text
+from sms.writing import isolated
 
 MINUS = "\N{MINUS SIGN}"
 SCORE_DIGITS = 6
@@ -45,6 +46,7 @@ Place = tuple[float, float]
 
 _FONT_SIZE = 14.0
 _INK, _MUTED, _BLUE, _ORANGE = "#1c1b19", "#6b6862", "#17568c", "#a8480f"
+_NOT_COUNTED = "#767676"
 _LINE_HEIGHT, _SENTENCE_GAP = 24.0, 12.0
 _MARGIN, _COLUMN, _GUTTER = 24.0, 350.0, 210.0
 _TOP = 92.0
@@ -120,6 +122,7 @@ def moves_picture(
     title: str,
     *,
     highest: float | None = None,
+    language: str = "",
     is_live: bool = False,
 ) -> str:
     """Draw the costliest moves between the candidate and the text named `other`.
@@ -135,8 +138,11 @@ def moves_picture(
         wanted = [_sentence_of(text, ends[side]) for ends in places[:MAX_LINES]]
         costs = enumerate(mean_costs(moves)[side])
         tints = {k: COST_COLOURS[cost_class(cost, highest)] for k, cost in costs}
-        titles = _point_titles(moves, side)
-        columns.append(_Column(text, name, side == 0, wanted, most, tints=tints, titles=titles))
+        column = _Column(
+            text, name, side == 0, wanted, most,
+            tints=tints, titles=_point_titles(moves, side), language=language,
+        )  # fmt: skip
+        columns.append(column)
     widest = max(flow.mass for flow in moves.flows[:MAX_LINES])
     lines, labels = list[str](), list[str]()
     taken: list[Place] = []
@@ -177,6 +183,7 @@ def effects_picture(
     score: str,
     title: str,
     *,
+    language: str = "",
     is_live: bool = False,
 ) -> str:
     """Draw one or two texts, by their names, with what the score loses without each sentence."""
@@ -189,7 +196,9 @@ def effects_picture(
         }
         ranked = sorted(effect_of, key=lambda k: -abs(effect_of[k].drop or 0.0))
         bars = {k: _effect_bar(effect, largest) for k, effect in effect_of.items()}
-        columns.append(_Column(text, name, place == 0, ranked, most, bars=bars))
+        is_left = place == 0
+        column = _Column(text, name, is_left, ranked, most, bars=bars, language=language)
+        columns.append(column)
     foot = (
         "Numbers: what the score loses when the sentence is left out. Blue raises the score, "
         "orange lowers it."
@@ -222,13 +231,15 @@ class _Column:
         tints: Mapping[int, str] = MappingProxyType({}),
         titles: Mapping[int, str] = MappingProxyType({}),
         bars: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+        language: str = "",
     ) -> None:
         """Lay out the sentences that are wanted most, in the order of the text.
 
         `tints` are colours of points, `titles` say what moves from or to them; `bars` are colour
-        and label of sentences.
+        and label of sentences; `language` is that of the text, where it is known.
         """
         self.text, self.is_left, self._tints, self._titles = text, is_left, tints, titles
+        self._language = language
         self.x = _MARGIN if is_left else _MARGIN + _COLUMN + _GUTTER
         self.bar_x = self.x + _COLUMN + 8 if is_left else self.x - 8 - _BAR
         self.parts = [_text(self.x, _TOP - 18, name, size=13, colour=_MUTED, weight=600)]
@@ -246,57 +257,68 @@ class _Column:
                 continue
             for k in numbers:
                 sentence, words = listed[k]
-                top, end = self.bottom + 3, self._sentence(words) + 6
+                top, end = self.bottom + 3, self._sentence(sentence, words) + 6
                 self.bars[k], self.bottom = (top, end), end + 1 + _SENTENCE_GAP
                 self._bar(sentence, top, end, *bars.get(k, (_BLUE, "")))
 
     def end(self, point: int) -> Place | None:
-        """Return where lines of a point begin or end; None if its sentence is not shown."""
+        """Return where lines of a point begin or end; None if it is not shown."""
         sentence = _sentence_of(self.text, point)
         if sentence not in self.bars:
             return None
         if self.text.points[point].kind == SENTENCE:
             top, bottom = self.bars[sentence]
             return self.bar_x + (_BAR if self.is_left else 0.0), (top + bottom) / 2
-        left, right, baseline = self.words[self.text.points[point].units[0]]
+        word = self.text.points[point].units[0]
+        if word not in self.words:  # it is within a grapheme of the word before it
+            return None
+        left, right, baseline = self.words[word]
         return (left if self.is_left else right), baseline + 6.5
 
-    def _sentence(self, words: Sequence[tuple[int, Unit]]) -> float:
+    def _sentence(self, sentence: Unit, words: Sequence[tuple[int, Unit]]) -> float:
         """Lay out one sentence and return the baseline of its last line."""
-        at, baseline, stop = 0.0, self.bottom + 17, -1
-        is_from_right = _is_from_right(words)
-        for k, unit in words:
-            width = min(text_width(unit.text, _FONT_SIZE), _COLUMN)
-            if at > 0 and any(c.isspace() for c in self.text.text[stop : unit.start]):
-                at += text_width(" ", _FONT_SIZE)
-            if at > 0 and at + width > _COLUMN:
-                at = 0.0
-                baseline += _LINE_HEIGHT
-            x = self.x + (_COLUMN - at - width if is_from_right else at)
-            self._word(k, unit, x, width, baseline)
-            at += width
-            stop = unit.stop
+        spans = [(unit.start - sentence.start, unit.stop - sentence.start) for _, unit in words]
+        baseline = self.bottom + 17
+        self.parts.append(f'<g xml:lang="{escape(self._language)}">' if self._language else "<g>")
+        for number, line in enumerate(lines_of(sentence.text, spans, _COLUMN, _FONT_SIZE)):
+            baseline = self.bottom + 17 + number * _LINE_HEIGHT
+            for box in line:
+                self._box(box, baseline, None if box.word is None else words[box.word])
+        self.parts.append("</g>")
         return baseline
 
-    def _word(self, k: int, unit: Unit, x: float, width: float, baseline: float) -> None:
-        self.words[k] = (x, x + width, baseline)
+    def _box(self, box: Box, baseline: float, word: tuple[int, Unit] | None) -> None:
+        """Draw a word, a part of one, or what stands between words (`None`)."""
+        x, width = self.x + box.left, box.width
+        start, direction = (x + width, ' direction="rtl"') if box.is_from_right else (x, "")
+        colour = _INK if word and word[1].is_kept else _NOT_COUNTED
+        # whatever font there is, the word is as wide as the layout takes it
+        fixed = f'{direction} textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
+        drawn = _text(start, baseline, box.text, colour=colour, more=fixed)
+        if word is None:
+            self.parts.append(drawn)
+            return
+        k, unit = word
+        self._place(k, x, x + width, baseline)
         tint = ""
         if unit.point is not None and unit.point in self._tints:
             tint = (
                 f'<rect x="{x - 1.5:.1f}" y="{baseline - 13:.1f}" width="{width + 3:.1f}" '
                 f'height="17" rx="3" fill="{self._tints[unit.point]}" fill-opacity="0.16"/>'
             )
-        colour = _INK if unit.is_kept else "#767676"
-        # whatever font there is, the word is as wide as the layout takes it
-        fixed = f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
-        word = _text(x, baseline, unit.text, colour=colour, more=fixed)
         data, title = self._data(unit)
-        self.parts.append(f"<g{data}>{title}{tint}{word}</g>" if data else f"{tint}{word}")
+        self.parts.append(f"<g{data}>{title}{tint}{drawn}</g>" if data else f"{tint}{drawn}")
+
+    def _place(self, k: int, left: float, right: float, baseline: float) -> None:
+        """Remember where a word stands; one that goes on in another line, where it begins."""
+        known = self.words.setdefault(k, (left, right, baseline))
+        if known[2] == baseline:
+            self.words[k] = (min(known[0], left), max(known[1], right), baseline)
 
     def _data(self, unit: Unit) -> tuple[str, str]:
         """Return what a word or sentence says of itself: an attribute, and its title."""
         if unit.dropped is not None:
-            return ' data-why=""', _title(f"{unit.text} does not count: {unit.dropped}")
+            return ' data-why=""', _title(f"{isolated(unit.text)} does not count: {unit.dropped}")
         if unit.point is None:
             return "", ""
         side = "c" if self.is_left else "o"
@@ -317,12 +339,6 @@ class _Column:
 
 def _sentence_of(text: TextUnits, point: int) -> int:
     return text.units[text.points[point].units[0]].sentence
-
-
-def _is_from_right(words: Sequence[tuple[int, Unit]]) -> bool:
-    """Tell whether a sentence is written from the right: what its first letter is."""
-    letters = (unicodedata.bidirectional(c) for _, unit in words for c in unit.text)
-    return next((kind for kind in letters if kind in ("L", "R", "AL")), "L") != "L"
 
 
 def _line(start: Place, end: Place, width: float, colour: str, attributes: str, title: str) -> str:
@@ -380,7 +396,7 @@ def _name_of(text: TextUnits, point: int) -> str:
     found = text.points[point]
     if found.kind == SENTENCE:
         return f"sentence {text.units[found.units[0]].sentence + 1}"
-    return found.text
+    return isolated(found.text)
 
 
 def _label_place(y1: float, y2: float, taken: Sequence[Place]) -> Place | None:
@@ -411,7 +427,7 @@ def _document(
 def _heading(title: str, numbers: str) -> str:
     if not title:
         return _text(_MARGIN, 34, numbers, size=17, weight=600)
-    return _text(_MARGIN, 30, title, size=17, weight=600) + _text(
+    return _text(_MARGIN, 30, isolated(title), size=17, weight=600) + _text(
         _MARGIN, 50, numbers, size=13, colour=_MUTED
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,32 @@ def parse_metric(
     if base not in known:
         known = _by_column(all_metrics())
     if base not in known:
-        by_lower = {n.lower(): n for n in known}
-        near = difflib.get_close_matches(base.lower(), by_lower, n=1)
-        hint = f"did you mean `{by_lower[near[0]]}`?" if near else "see `assay metrics`"
-        hint = data_tables("other_names").get(base.lower(), hint)
-        raise ValueError(f"unknown metric {name!r}; {hint}")
+        raise ValueError(f"unknown metric {name!r}; {_in_its_place(base, known)}")
     metric = known[base]
     asked = split_name(name, metric.directions)
     return metric.ask(asked, encoders, models or {})
+
+
+def _in_its_place(name: str, known: Iterable[str]) -> str:
+    """Say what to write instead of a name: one of ours that is written in another way comes first.
+
+    >>> _in_its_place("ROUGE-1_fmeasure", ["rouge1", "rouge1_r", "rouge1_f"])
+    'did you mean `rouge1_f`?'
+    """
+    plain = _plain(name)
+    by_plain = {_plain(one): one for one in known}
+    if plain not in by_plain and plain in (others := data_tables("other_names")):
+        return str(others[plain])
+    near = difflib.get_close_matches(plain, by_plain, n=1)
+    return f"did you mean `{by_plain[near[0]]}`?" if near else "see `assay metrics`"
+
+
+def _plain(name: str) -> str:
+    """Write a name without what tools write in different ways."""
+    letters = re.sub(r"[-_ ]", "", name.lower())
+    for ours, theirs in (("f", "fmeasure"), ("p", "precision"), ("r", "recall")):
+        letters = letters.removesuffix(theirs) + ours * letters.endswith(theirs)
+    return letters
 
 
 def _by_column(metrics: Mapping[str, Metric]) -> dict[str, Metric]:

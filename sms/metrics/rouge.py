@@ -1,8 +1,9 @@
 """ROUGE between pairs of texts, by the library rouge-score-rs; ROUGE-W by a kernel of ours.
 
 The library computes what the package rouge-score does, bit by bit, some hundred times as fast;
-`docs/performance.md` has the trial. It is given texts: in English as they are written, elsewhere
-with a number for each word, because its own tokens have no other letters than a to z.
+`research/speed-of-text.md` has the trial. It is given texts: in English as they are written,
+elsewhere with each word, its stem or its characters spelled in a to z, because its own tokens have
+no other letters.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gc
 import os
 import re
 import string
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,9 @@ from sms.metric import EITHER, Batch, Metric, Setting
 from sms.metrics.overlap_kernels import weighted_lcs
 from sms.process import available_threads
 from sms.ragged import Ragged
-from sms.text import TextRules
+from sms.text import HAS_CONTENT, TextRules
+from sms.text.languages import Language, language_of
+from sms.text.words import characters
 
 if TYPE_CHECKING:
     from rouge_score_rs.rouge_scorer import RougeScorer
@@ -165,9 +168,14 @@ class Rouge(Metric):
 
     def signature_parts(self, setting: Setting) -> Sequence[str]:
         """Name the tokens."""
-        if setting.rules.language != "en":
-            return ["count:words|stem:no"]
-        stem = "porter" if setting.stemmer else "no"
+        is_english = setting.rules.language == "en"
+        stem = "no"
+        if setting.stemmer:
+            algorithm = language_of(setting.rules.language).stemmer
+            snowball = f"snowball-{metadata.version('snowballstemmer')}-{algorithm}"
+            stem = "porter" if is_english else snowball
+        if not is_english:
+            return [f"count:{setting.rouge_tokens}|stem:{stem}"]
         return [f"tok:rouge-score|stem:{stem}|{LIBRARY}:{metadata.version(LIBRARY)}"]
 
     def score(self, batch: Batch) -> Mapping[str, np.ndarray]:
@@ -192,7 +200,7 @@ class Rouge(Metric):
         texts = _texts(batch, by_sentence=SUM in variants)
         return batch.once(
             (Rouge, side),
-            lambda: rouge(texts, of.candidate, of.other, variants, stems=setting.stemmer),
+            lambda: rouge(texts, of.candidate, of.other, variants, stems=_is_porter(setting)),
         )
 
     def text_reasons(self, batch: Batch) -> Mapping[str, np.ndarray]:
@@ -214,7 +222,7 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
     """Return the distinct texts as the library reads them, empty where it can read too little.
 
     English ones are as they are written, or `by_sentence` with a sentence a line; those of other
-    languages always have lines, of numbers for words.
+    languages always have lines, of tokens that `_spelled` writes.
     """
     is_english = batch.setting.rules.language == "en"
     has_lines = by_sentence or not is_english
@@ -223,8 +231,7 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
         if not has_lines:
             written = batch.written
         else:
-            sentences = batch.texts.sentences if is_english else numbered(batch.texts.lower_words)
-            lines = [sentence.replace("\n", " ") for sentence in sentences]
+            lines = _english_lines(batch) if is_english else _lines_of_tokens(batch)
             of_texts = batch.texts.text_sentences
             rows = (of_texts[text].tolist() for text in range(len(of_texts)))
             written = ["\n".join([lines[k] for k in row]) for row in rows]
@@ -238,11 +245,63 @@ def _texts(batch: Batch, *, by_sentence: bool = False) -> list[str]:
     return batch.once(("texts for ROUGE", has_lines), write)
 
 
+def _english_lines(batch: Batch) -> list[str]:
+    """Write every sentence in one line."""
+    return [sentence.replace("\n", " ") for sentence in batch.texts.sentences]
+
+
+def _lines_of_tokens(batch: Batch) -> list[str]:
+    """Write the tokens of every sentence in one line."""
+    language = language_of(batch.setting.rules.language)
+    tokens_of = _token_maker(batch.setting, language)
+
+    def write(words: list[str]) -> np.ndarray:
+        written = [
+            " ".join(map(_spelled, tokens_of(language.lower(word))))
+            if HAS_CONTENT.search(word)
+            else ""
+            for word in words
+        ]
+        return np.array(written, dtype=object)
+
+    texts = batch.texts
+    words = texts.vocabulary.column("tokens for ROUGE", write)[texts.sentence_words.values].tolist()
+    return [" ".join(words[i:j]) for i, j in pairwise(texts.sentence_words.offsets.tolist())]
+
+
+def _is_porter(setting: Setting) -> bool:
+    """Tell whether the library takes endings off; in other languages words come without them."""
+    return setting.stemmer and setting.rules.language == "en"
+
+
+def _spelled(token: str) -> str:
+    """Write a token in a to z and digits, each in another way.
+
+    >>> _spelled("haus"), _spelled("häus"), _spelled("xyz")
+    ('haus', 'x006800e400750073', 'x00780079007a')
+    """
+    if token.isascii() and token.isalnum() and token[0] != "x":
+        return token
+    return f"x{token.encode('utf-16-be').hex()}"
+
+
+def _token_maker(setting: Setting, language: Language) -> Callable[[str], list[str]]:
+    """Return what makes tokens, which ROUGE counts, of a word in small letters."""
+    if setting.rouge_tokens == "characters":
+        return characters
+    if not setting.stemmer:
+        return lambda word: [word]
+    import snowballstemmer
+
+    stem = snowballstemmer.stemmer(language.stemmer).stemWord
+    return lambda word: [stem(word) or word]
+
+
 def _tokens(batch: Batch) -> Ragged:
     """Return the library's tokens of every text, by number."""
     from rouge_score_rs.tokenizers import DefaultTokenizer
 
-    tokenize = DefaultTokenizer(use_stemmer=batch.setting.stemmer).tokenize
+    tokenize = DefaultTokenizer(use_stemmer=_is_porter(batch.setting)).tokenize
     numbers: dict[str, int] = {}
     rows = [
         [numbers.setdefault(token, len(numbers)) for token in tokenize(text)]

@@ -24,7 +24,7 @@ import regex
 from sms.naming import check_choice
 from sms.ragged import Ragged, offsets_of, owners_of
 from sms.text.chunks import Chunks
-from sms.text.languages import LANGUAGES
+from sms.text.languages import language_of
 from sms.text.sentences import SENTENCE_END, SENTENCES, Sentences, without_marks
 from sms.text.words import INVISIBLE, Splitter, attempt, clark2019_words
 
@@ -33,7 +33,7 @@ MAX_CHUNKS = 200_000
 
 _BRACKET = regex.compile(r"-[lr][rcs]b-", regex.IGNORECASE)
 _QUOTE = regex.compile("``|''|\"")  # Treebank tokens write the last as one of the others
-_HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
+HAS_CONTENT = regex.compile(r"[\p{L}\p{N}]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,31 +41,31 @@ class TextRules:
     """How text is cut up and which words count."""
 
     language: str = "en"
-    """Chooses the sentence rules and the stop list."""
+    """Chooses the sentence rules and the stop list; any code that `language_of` knows."""
     words: str = "default"
     """`default`, or `clark2019`: lower-cased, alphabetic Treebank tokens only."""
     sentences: str = "split"
     """`split`, or `given`: `SENTENCE_END` stands between the sentences of a text."""
 
     def __post_init__(self) -> None:
-        check_choice("language", self.language, LANGUAGES)
+        object.__setattr__(self, "language", language_of(self.language).code)
         check_choice("words", self.words, ("default", "clark2019"))
         check_choice("sentences", self.sentences, SENTENCES)
         if self.words == "clark2019" and self.language != "en":
             raise ValueError(
                 f"`words` clark2019 is for English, got language {self.language!r}; use default"
             )
-        LANGUAGES[self.language].check_installed()
+        language_of(self.language).check_installed()
 
     @property
     def has_piece_words(self) -> bool:
         """Whether each word is a union of the pieces that BERT's basic tokeniser makes."""
-        return self.words == "default" and LANGUAGES[self.language].has_piece_words
+        return self.words == "default" and language_of(self.language).has_piece_words
 
     @property
     def signature(self) -> str:
         """The part of a metric's signature that names these rules."""
-        language = LANGUAGES[self.language]
+        language = language_of(self.language)
         is_published = self.words == "clark2019"
         tokens = "treebank+alpha" if is_published else language.tokens
         stop = language.stop_list if is_published else language.stop_signature
@@ -80,14 +80,14 @@ class TextRules:
         """Return what cuts a chunk into words."""
         if self.words == "clark2019":
             return clark2019_words
-        return LANGUAGES[self.language].words()
+        return language_of(self.language).words()
 
     def counts(self, word: str) -> bool:
         """Tell whether a word counts: it has a letter or digit and is no stop word."""
-        has_content = word.isalpha() if self.words == "clark2019" else _HAS_CONTENT.search(word)
+        has_content = word.isalpha() if self.words == "clark2019" else HAS_CONTENT.search(word)
         if not has_content or _BRACKET.fullmatch(word):
             return False
-        return word.lower().replace("’", "'") not in stop_words(self)
+        return language_of(self.language).lower(word) not in stop_words(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +279,11 @@ class Vocabulary:
     @property
     def lower(self) -> np.ndarray:
         """Number of each word's lower-cased form (apostrophes straight), -1 for punctuation."""
-        forms = self._forms
+        forms, lower = self._forms, language_of(self.rules.language).lower
 
         def number_of(word: str) -> int:
-            form = word.lower().replace("’", "'")
-            return forms.setdefault(form, len(forms)) if _HAS_CONTENT.search(form) else -1
+            form = lower(word)
+            return forms.setdefault(form, len(forms)) if HAS_CONTENT.search(form) else -1
 
         return self.column("lower", lambda words: np.array([*map(number_of, words)], np.int64))
 
@@ -348,7 +348,7 @@ class Segmenter:
     def _sentences(self, texts: list[str]) -> Sentences:
         """Cut texts into sentences, which may have white space around them."""
         if self.rules.is_split:
-            return LANGUAGES[self.rules.language].cut(texts)
+            return language_of(self.rules.language).cut(texts)
         return Sentences.of([text.split(SENTENCE_END) for text in texts])
 
 
@@ -367,11 +367,11 @@ def folded(word: str) -> str:
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
     """Split a text into sentences with the white space around each; together they are the text."""
-    return LANGUAGES[language].sentences(text) if text else []
+    return language_of(language).sentences(text) if text else []
 
 
 @functools.cache
 def stop_words(rules: TextRules) -> frozenset[str]:
     """Return the stop words of a language; `clark2019` has them as they were published."""
-    language = LANGUAGES[rules.language]
+    language = language_of(rules.language)
     return language.published_stop_words() if rules.words == "clark2019" else language.stop_words()

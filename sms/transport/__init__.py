@@ -80,7 +80,9 @@ def mover_costs(
     n_words = texts.splits - texts.members.offsets[:-1]
     n_read = {WORDS: n_words, SENTENCES: n_points - n_words}.get(problems, n_points)
     bounds = _chunks(n_read[left] * n_read[right])
-    list(thread_pool(threads or available_threads()).map(solve, bounds[:-1], bounds[1:]))
+    threads = min(threads or available_threads(), len(bounds) - 1)
+    in_order = map if threads == 1 else thread_pool(threads).map  # a pool costs more than one pair
+    list(in_order(solve, bounds[:-1], bounds[1:]))
     return costs
 
 

@@ -141,8 +141,10 @@ class Calls:
     def reward(self) -> Any:
         return assay.Reward("sms")(self.texts, references=self.references)
 
-    def sentence_mover(self) -> Any:
-        return assay.SentenceMover().score(self.texts, self.references).tolist()
+    def scorer(self) -> Any:
+        with assay.Scorer(metrics=["sms", "reffree@news"]) as scorer:
+            found = scorer(self.rows)
+        return [(row["sms"], row["reffree@news"]) for row in found]
 
     def score_texts(self) -> Any:
         metrics = ("wms", "cosine", "rougeL_f", "bertscore_f", "bleu", "length")
@@ -151,13 +153,6 @@ class Calls:
 
     def explain_texts(self) -> Any:
         return sms.explain(self.texts[0], self.references[0][0]).score
-
-    def load_scorer(self) -> Any:
-        from sms.scoring import to_rows
-
-        scorer = assay.load_scorer("news")
-        rows = to_rows(self.texts, None, [row["source"] for row in self.rows])
-        return scorer.compare(scorer.prepare(rows))["reffree"].to_pylist()
 
 
 NAMES = [name for name in vars(Calls) if name not in ("prepare", "score_files", "new")]

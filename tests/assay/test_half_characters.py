@@ -68,9 +68,11 @@ def test_explanation_says_why_there_is_no_score(metric):
     assert "unreadable" in explained.svg()
 
 
-def test_sentence_mover_names_the_row():
-    with pytest.raises(ValueError, match=r"got unreadable: `candidate` is not .* in row 1"):
-        assay.SentenceMover().score([GOOD, HALF], [GOOD, GOOD])
+def test_lists_of_a_scorer_have_the_status_of_a_table():
+    scorer = assay.Scorer(metrics="rouge1_f")
+    first, second = scorer.score([GOOD, HALF], references=[GOOD, GOOD])
+    assert (first["rouge1_f"], first["status"]) == (1.0, None)
+    assert (second["rouge1_f"], second["status"]) == (None, WHY.format("candidate"))
 
 
 def test_cells_that_are_kept():

@@ -94,12 +94,13 @@ def test_import_and_help_are_quick_and_load_nothing_heavy(code, quick):
 
 def test_names_are_those_that_are_offered_with_the_defaults_of_the_options():
     assert {name for name in dir(assay) if not name.startswith("_")} == set(assay.__all__)
-    for name in {*assay.__all__} - {"SentenceMover", "Reward"}:
+    for name in {*assay.__all__} - {"Reward"}:
         function = getattr(assay, name)
+        text = inspect.getdoc(function.__init__ if inspect.isclass(function) else function)
         parameters = inspect.signature(function).parameters
         for parameter in parameters.values():
             assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-            assert parameter.name in function.__doc__ or parameter.default is parameter.empty
+            assert parameter.name in text or parameter.default is parameter.empty
         for setting in getattr(app.commands.get(name), "settings", ()):
             only_shown = name == "status" or setting.name in ("list", "dry_run")
             if not only_shown and setting.default is not dataclasses.MISSING:
@@ -207,7 +208,7 @@ WRONG = [
     (TABLE, {"columns": {"candidat": "a"}}, "unknown column `candidat` in `columns`; did you"),
     (TABLE, {"reference": []}, "`reference` must be the name of a column, or a list of sev"),
     (TABLE, {"reference": pd.Series(["x"])}, "`data` has no column `x`"),
-    (TABLE.assign(document_id=[[1], [2]]), {}, "`document_id` in `data` must be text or a n"),
+    (ROWS, COLUMNS | {"workers": 2}, "`workers` is for files, and for rows with `out`; leave it"),
     (pd.DataFrame({"candidate": [1, "a"]}), {}, "column `candidate` of `data` must have cells of"),
     ([{"candidate": 1}], {"metrics": "length"}, "`candidate` in `data` must be text, got int64"),
     ([{"candidate": "A.", "r": ["A."], "s": "B."}], {"reference": ["r", "s"]}, "column `r, s` of"),
@@ -283,6 +284,13 @@ def test_ids_of_any_type_are_text(tmp_path, ids, expected):
     scores = run.to_arrow()
     assert scores["document_id"].to_pylist() == expected
     assert scores["length"].null_count == 0
+
+
+def test_ids_that_cannot_be_text_matter_to_a_run_alone(tmp_path):
+    table = TABLE.assign(document_id=[[1], [2]])
+    assert list(assay.score(table, metrics="rouge1_f")["rouge1_f"]) == [1.0, 1.0]
+    with pytest.raises(ValueError, match="`document_id` in `data` must be text or a number"):
+        assay.score(table, metrics="rouge1_f", out=tmp_path / "out")
 
 
 def test_columns_may_have_any_name_and_hold_objects():

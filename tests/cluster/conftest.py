@@ -24,6 +24,7 @@ from cluster import (
     with_content,
     with_file_facts,
 )
+from cluster.children import import_path
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
 from cluster.serving import no_description
@@ -152,9 +153,23 @@ def started_ray(**settings):
     from cluster import ray_cluster  # sets the environment before Ray is imported
 
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    ray_cluster.ray.init(address="local", **quiet, **settings)
-    yield ray_cluster.ray
-    ray_cluster.ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", import_path())  # nodes can import the toys
+        ray_cluster.ray.init(address="local", **quiet, **settings)
+        yield ray_cluster.ray
+        ray_cluster.ray.shutdown()
+
+
+@pytest.fixture
+def address(monkeypatch):
+    """Of a cluster with two cores, which ends with the test."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", import_path())
+    node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    yield cluster.address
+    cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +212,7 @@ def run(request):
 @pytest.fixture
 def hostile(tmp_path, monkeypatch):
     """A working directory with packages called as ours, which leave a mark if they are run."""
-    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "logging"):
+    for package in ("cluster", "sms", "pipelines", "reffree", "tests", "ray", "logging"):
         (tmp_path / package).mkdir()
         code = f"open({str(tmp_path / 'run')!r}, 'a').write(__name__ + ' ')\nraise SystemExit(7)\n"
         (tmp_path / package / "__init__.py").write_text(code)

@@ -1,7 +1,10 @@
 """What the driver does when workers fail, end or hang; the workers are made up."""
 
+import math
 import re
-from collections import deque
+from collections import Counter, deque
+from contextlib import nullcontext
+from heapq import heappop, heappush
 
 import pytest
 
@@ -140,17 +143,6 @@ def test_worker_of_a_gpu_is_replaced_once_nothing_is_under_way_and_its_other_sha
         (None, 2),
     ]
     assert [done[0] for done in pool.done[:5]] == ["start", "send", "send", "kill", "start"]
-
-
-def test_worker_on_which_all_fails_is_left_out_and_loses_nothing(caplog):
-    def bad(what, worker, shard):
-        return [failed(shard)] if what == "send" and worker == 0 else works(what, worker, shard)
-
-    pool = MadeUpPool((2, 0), bad)
-    reports = run(pool, 40)
-    assert not any(report.error for report in reports)
-    assert sum(done[:2] == ("send", 0) for done in pool.done) <= LEFT_OUT_AFTER
-    assert len(caplog.messages) == (pool.n("start") == 2 + LEFT_OUT_AFTER)
 
 
 def test_failures_are_held_against_a_node_whoever_runs_there():
@@ -348,3 +340,167 @@ def test_counts_are_told(monkeypatch):
     job = Job(out="out", fingerprint="0" * 12)
     Driver(pool, on_look=told.append).run(Schedule(shards_of(3), 3, 30.0), job, reports.append)
     assert told[0] == {"waiting": 3, "running": 0, "busy": 0, "starting": 1, "idle": 1}
+
+
+# Whole runs, by a clock that goes on from one news to the next
+
+
+class Play(MadeUpPool):
+    """Workers that take their time, each on a node of its own.
+
+    One is a function: asked with a shard's index, how often it was replaced, and the time, it
+    answers how many seconds it takes, and whether it finishes.
+    """
+
+    START_S = 10.0
+
+    def __init__(self, workers):
+        super().__init__((len(workers), 0))
+        self.workers, self.now = workers, 0.0
+        self.due = []
+        """When which worker says what."""
+        self.n_replaced, self.n_failures, self.reports = Counter(), Counter(), []
+
+    def _do(self, what, worker, shard=None):
+        super()._do(what, worker, shard)
+        if what == "start":
+            seconds, said = 0.0, Ready(facts=Facts(node=f"node {worker}"))
+            if ("kill", worker) in self.done:
+                self.n_replaced[worker] += 1
+                seconds = self.START_S
+        else:
+            seconds, is_done = self.workers[worker](shard.index, self.n_replaced[worker], self.now)
+            said = (ok if is_done else failed)(shard)
+        heappush(self.due, (self.now + seconds, len(self.done), worker, said))
+
+    def kill(self, worker):
+        super().kill(worker)
+        self.due = sorted(each for each in self.due if each[2] != worker)
+
+    def news(self, timeout_s):
+        self.now = max(self.now, min([self.now + timeout_s, *(at for at, *_ in self.due)]))
+        while self.due and self.due[0][0] <= self.now:
+            *_, worker, said = heappop(self.due)
+            if isinstance(said, ShardReport) and said.error:
+                self.n_failures[worker] += 1
+            yield worker, said
+
+    @property
+    def left_out(self):
+        return set(filter(self.schedule.is_left_out, range(len(self.workers))))
+
+    @property
+    def completed(self):
+        return {report.index for report in self.reports if report.error is None}
+
+    @property
+    def given_up(self):
+        return {report.index: report.attempts for report in self.reports if report.error}
+
+
+@pytest.fixture
+def perform(monkeypatch):
+    """Have workers score so many shards, or as many as they can until none is left."""
+
+    def perform(n_shards, workers, ends=None):
+        play = Play(workers)
+        monkeypatch.setattr(driver.time, "monotonic", lambda: play.now)
+        play.schedule = Schedule(shards_of(n_shards), 3, 30.0)
+        with ends or nullcontext():
+            job = Job(out="out", fingerprint="0" * 12)
+            Driver(play).run(play.schedule, job, play.reports.append)
+        return play
+
+    return perform
+
+
+def nobody_is_left():
+    return pytest.raises(RuntimeError, match="no worker is left: shards kept failing on")
+
+
+SHARD_S, FAILS_AFTER_S = 10.0, 0.05
+
+
+def finishes(shard, n_replaced, now):
+    return SHARD_S, True
+
+
+def fails(shard, n_replaced, now):
+    return FAILS_AFTER_S, False
+
+
+def fails_once_warm(shard, n_replaced, now):
+    return (FAILS_AFTER_S, False) if now > 100.0 else finishes(shard, n_replaced, now)
+
+
+def fails_until_replaced(shard, n_replaced, now):
+    return finishes(shard, n_replaced, now) if n_replaced else (FAILS_AFTER_S, False)
+
+
+def hangs(shard, n_replaced, now):
+    return math.inf, False
+
+
+def works_but_for(poison):
+    def work(shard, n_replaced, now):
+        return (FAILS_AFTER_S, False) if shard in poison else (SHARD_S, True)
+
+    return work
+
+
+@pytest.mark.parametrize("bad", [fails, fails_once_warm])
+@pytest.mark.parametrize("n_bad", [1, 7])
+def test_bad_workers_are_left_out_and_no_good_shard_is_given_up(bad, n_bad, perform, caplog):
+    play = perform(400, [bad] * n_bad + [finishes] * (8 - n_bad))
+    assert play.completed == set(range(400))
+    assert play.left_out == set(range(n_bad))
+    assert play.n_failures == dict.fromkeys(range(n_bad), LEFT_OUT_AFTER)
+    assert play.n_replaced == play.n_failures
+    assert len(caplog.messages) == n_bad
+
+
+@pytest.mark.parametrize("bad", [fails, fails_once_warm])
+@pytest.mark.parametrize("n_workers", [1, 8])
+def test_run_ends_when_every_worker_is_left_out_and_gives_up_nothing(bad, n_workers, perform):
+    play = perform(400, [bad] * n_workers, nobody_is_left())
+    assert play.left_out == set(range(n_workers))
+    assert not play.given_up
+    assert play.schedule.n_open == 400 - len(play.completed)
+
+
+def test_worker_that_works_once_it_is_replaced_goes_on(perform):
+    play = perform(400, [fails_until_replaced, *[finishes] * 7])
+    assert play.completed == set(range(400))
+    assert (play.left_out, play.n_failures, play.n_replaced) == (set(), {0: 1}, {0: 1})
+
+
+@pytest.mark.parametrize(
+    ("poison", "n_good", "n_bad"),
+    [
+        pytest.param({17}, 7, 1, id="one"),
+        pytest.param(set(range(100)), 7, 1, id="the-first-hundred"),
+        pytest.param(set(range(200, 300)), 8, 0, id="a-hundred-in-the-middle"),
+        pytest.param(set(range(0, 400, 2)), 8, 0, id="every-other"),
+        pytest.param({3, 50, 51, 52, 98, 99}, 1, 0, id="one-worker"),
+        pytest.param({3, 50, 51, 52, 98, 99}, 2, 0, id="two-workers"),
+    ],
+)
+def test_poison_is_given_up_and_good_workers_stay(poison, n_good, n_bad, perform):
+    play = perform(400, [fails] * n_bad + [works_but_for(poison)] * n_good)
+    assert play.completed == set(range(400)) - poison
+    assert set(play.given_up) == poison
+    assert set(play.given_up.values()) == {3}
+    assert play.left_out == set(range(n_bad))
+
+
+def test_all_that_is_good_is_done_before_poison_ends_the_run(perform):
+    poison = set(range(300, 400))
+    play = perform(400, [works_but_for(poison)] * 8, nobody_is_left())
+    assert play.completed == set(range(300))
+    assert play.left_out == set(range(8))
+
+
+def test_hanging_worker_loses_its_shards_to_others(perform):
+    play = perform(1000, [hangs, *[finishes] * 7])
+    assert play.completed == set(range(1000))
+    assert play.n_replaced[0] >= 1

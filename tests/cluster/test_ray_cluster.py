@@ -134,7 +134,10 @@ def test_shard_of_a_frozen_worker_is_given_to_another(
 
 
 @pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
-def test_run_joins_with_the_token_and_gives_the_same_files(cluster, run, job, check_scores, host):
+def test_run_joins_with_the_token_and_gives_the_same_files(
+    cluster, run, job, check_scores, host, hostile
+):
+    """Wherever the command is: nothing is imported from its folder."""
     own_host, _, port = cluster.address.rpartition(":")
     reports = run(MakeScorer(), address=f"{host or own_host}:{port}", versions={})
     assert not any(report.error for report in reports)
@@ -225,11 +228,12 @@ def bare_python(folder):
     return str(folder / "bin" / "python")
 
 
-def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypatch):
+def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypatch, request):
     from ray.cluster_utils import Cluster
 
     set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
+    request.getfixturevalue("hostile")  # who asks without a token imports nothing from there
     try:
         with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
             run(MakeScorer(), address=cluster.address)

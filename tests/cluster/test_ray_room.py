@@ -83,47 +83,11 @@ def test_address_of_the_environment_is_the_default(asked, variable, address, mon
     assert cluster_address(asked) == address
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """What Ray would be started with, and what lies in the folder where it would be."""
+def test_own_cluster_has_the_cores_this_process_may_use(monkeypatch):
     asked = {}
-
-    def init(**options):
-        asked.update(options, folder=os.getcwd(), around=os.listdir())
-
-    monkeypatch.setattr(ray_cluster.ray, "init", init)
-    monkeypatch.setattr(ray_cluster.ray, "shutdown", lambda: asked.update(is_over=True))
-    return asked
-
-
-def test_own_cluster_has_the_cores_this_process_may_use(started, monkeypatch):
+    monkeypatch.setattr(ray_cluster.ray, "init", lambda **options: asked.update(options))
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 5, 7}, raising=False)
     for n_cpus, given in ((1, 3), (4, 4)):  # four workers share three cores
         with ray_cluster.connected(None, n_cpus):
-            assert started["num_cpus"] == given
-    assert started["is_over"]
-
-
-@pytest.mark.parametrize("address", [None, "auto"])
-def test_ray_is_started_in_an_empty_folder(started, address, tmp_path, monkeypatch):
-    """Its workers import from there before anything else."""
-    (tmp_path / "cluster").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with ray_cluster.connected(address, 1, is_open_allowed=True):
-        assert started["around"] == []
-        assert os.path.isdir(started["folder"])  # workers are started later
-        assert os.getcwd() == str(tmp_path)
-    assert not os.path.exists(started["folder"])
-
-
-def test_asking_without_a_token_imports_nothing_that_lies_around(tmp_path, monkeypatch):
-    (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "__init__.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray_cluster, "alive_nodes", lambda: [{"NodeManagerAddress": "10.0.0.1"}])
-    monkeypatch.setattr(ray_cluster, "head_address", lambda: "nowhere")
-    monkeypatch.setattr(ray_cluster, "_WITHOUT_TOKEN", "import ray; ray.is_initialized()")
-    with pytest.raises(ValueError, match="at nowhere asks for no token"):
-        ray_cluster._refuse_open_cluster()
-    assert not (tmp_path / "run").exists()
+            assert asked["num_cpus"] == given

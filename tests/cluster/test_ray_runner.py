@@ -1,17 +1,13 @@
 """The same shards on Ray: same bytes, and nothing lost when workers die."""
 
 import os
-import signal
-import time
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from cluster import RayOptions, committed, driver, run_local, run_ray, runners
+from cluster import RayOptions, committed, run_local, run_ray, runners
 from cluster.children import ProcessLost
 from cluster.runners import describe_on_ray
-from cluster.schedule import LEFT_OUT_AFTER
 from tests.cluster.conftest import POISON, parts_of
 from tests.cluster.toy_scorer import CannotBeMade, MakeScorer, WaitsForNextShard
 
@@ -78,122 +74,30 @@ def test_killed_worker_loses_and_doubles_nothing(
     assert capfd.readouterr().out == ""  # where results go
 
 
-def fail(rows):
-    raise OSError("this node is broken")
-
-
-@pytest.mark.slow
-def test_worker_that_fails_fast_is_replaced_then_left_out(
-    make_plan, job, run_on_ray, check_scores, tmp_path
-):
-    plan = make_plan(2)
-    good, bad = tmp_path / "good", tmp_path / "bad"
-    bad.mkdir()
-
-    def make(threads):
-        """Only the first one works."""
-        with suppress(FileExistsError), good.open("x") as stream:
-            stream.write(str(os.getpid()))
-
-        def fail_or_wait(rows):
-            if good.read_text() != str(os.getpid()):
-                (bad / str(os.getpid())).touch()
-                fail(rows)
-            time.sleep(0.1 if list(bad.iterdir()) else 5)
-
-        return MakeScorer(fail_or_wait)(threads)
-
-    reports = run_on_ray(plan, make, job, workers=2)
-    assert not any(report.error for report in reports)
-    check_scores()
-    assert 1 <= len(list(bad.iterdir())) <= LEFT_OUT_AFTER
-
-
-def die(threads):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("error", "said"),
     [
-        (MakeScorer(fail), r"no worker is left: shards kept failing on 1 of 1.*OSError: this"),
-        (die, r"all workers ended 2 times before they were ready"),
+        (ProcessLost("no head answers"), r"the Ray cluster was lost \(no head answers\)"),
+        (RuntimeError("no worker is left"), "^no worker is left$"),
     ],
 )
-def test_run_ends_when_no_worker_works(make_plan, job, run_on_ray, monkeypatch, make, message):
-    monkeypatch.setattr(driver, "MAX_FAILED_STARTS", 2)
-    with pytest.raises(RuntimeError, match=message):
-        run_on_ray(make_plan(2), make, job, workers=1)
-
-
-@pytest.mark.slow
-def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
-    plan, job, run_on_ray, tmp_path, monkeypatch, caplog
-):
-    monkeypatch.setattr(driver, "MAX_FAILED_STARTS", 1)
-    make = dies_after_commit(tmp_path / "never-again")
-    reports = run_on_ray(plan[:1], make, job, workers=1)
-    assert [(report.error, report.n_rows) for report in reports] == [(None, 8)]
-    assert "all shards were committed before the cluster was lost: no worker" in caplog.text
-
-
-def dies_after_commit(mark):
-    """A scorer that ends its process once a shard is committed, when no other is made any more."""
-
-    def make(threads):
-        if mark.exists():
-            os.kill(os.getpid(), signal.SIGKILL)
-        scorer = MakeScorer()(threads)
-        n_asked = []
-
-        def counters():
-            n_asked.append(1)
-            if len(n_asked) == 2:  # before and after a shard
-                mark.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return {}
-
-        scorer.counters = counters
-        return scorer
-
-    return make
-
-
 @pytest.mark.parametrize("n_committed", [6, 5])
-def test_driver_that_is_lost_after_all_is_committed_is_no_failure(
-    plan, job, monkeypatch, n_committed
+def test_cluster_that_is_lost_after_all_is_committed_is_no_failure(
+    plan, job, monkeypatch, caplog, n_committed, error, said
 ):
     def lost(*arguments, tell, address):
         tell["report"](run_local(plan[:1], MakeScorer(), job)[0])
         run_local(plan[1:n_committed], MakeScorer(), job)
-        raise ProcessLost("no head answers")
+        raise error
 
     monkeypatch.setattr(runners, "call_apart", lost)
     if n_committed < len(plan):
-        with pytest.raises(RuntimeError, match=r"the Ray cluster was lost \(no head answers\)"):
-            run_ray(plan, MakeScorer(), job)
+        with pytest.raises(RuntimeError, match=said):
+            run_ray(plan, MakeScorer(), job, options=RayOptions())
     else:
-        reports = run_ray(plan, MakeScorer(), job)
+        reports = run_ray(plan, MakeScorer(), job, options=RayOptions())
         assert [report.n_rows for report in reports] == [8] * 6
-
-
-@pytest.mark.slow
-def test_hanging_worker_is_killed_once_others_have_shown_how_long_a_shard_takes(
-    plan, job, run_on_ray, check_scores, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("cluster.ray_driver.SLOW_AFTER_S", 0.05)
-    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.2)
-    once = tmp_path / "has-hung"
-
-    def hang_once(rows):
-        if POISON in rows["candidate"].to_pylist() and not once.exists():
-            once.touch()
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-    reports = run_on_ray(plan, MakeScorer(hang_once), job, workers=1)
-    assert [(report.error, report.attempts) for report in reports] == TRIED_TWICE
-    check_scores()
+        assert "all shards were committed before the cluster was lost: no " in caplog.text
 
 
 @pytest.mark.slow

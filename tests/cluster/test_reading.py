@@ -197,19 +197,6 @@ def test_kept_columns_come_along(tmp_path):
         read(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
 
 
-@pytest.mark.parametrize(
-    ("format", "suffix", "codec"), [("jsonl", ".gz", "gzip"), ("csv", ".zst", "zstd")]
-)
-def test_compressed_text_reads_like_the_text(write_corpus, format, suffix, codec):
-    path = Path(write_corpus(rows_of(50), format))
-    packed = Path(f"{path}{suffix}")
-    packed.write_bytes(pa.compress(path.read_bytes(), codec, asbytes=True))
-    assert read(packed, ("candidate",)) == read(path, ("candidate",))
-    packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=f"cannot read .*{format}{suffix}"):
-        read(packed, ("candidate",))
-
-
 def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     """However far a quoted text seems to go on."""
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 7)
@@ -330,14 +317,6 @@ def canonical(needed, columns=None, *, sentence_end=None, **cells):
 def broken_string(cells):
     """Build an array that calls itself a string but holds any bytes, as some writers produce."""
     return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
-
-
-def test_ids_become_text():
-    ids = {"document_id": [1, 2], "system_id": [True, None]}
-    table = canonical(("candidate",), candidate=["a", "b"], **ids)
-    assert table["document_id"].to_pylist() == ["1", "2"]
-    assert table["system_id"].to_pylist() == ["true", None]
-    assert table["unreadable"].null_count == 2
 
 
 TEXTS, SEVERAL = ["é", None, "", "é"], [["a", "b"], None, [], ["c", None]]

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster import committed, driver, run_local, run_processes, runners, start_processes
+from cluster import committed, driver, run_local, run_processes, start_processes
 from cluster.serving import no_description
 from tests.cluster.conftest import POISON
 from tests.cluster.drivers import marked_processes
@@ -67,18 +67,6 @@ class Dies:
 
     def __call__(self, threads):
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-class HangsOnce:
-    """Never ends with the poison, the first time it sees it."""
-
-    def __init__(self, once):
-        self.once = once
-
-    def __call__(self, rows):
-        if POISON in rows["candidate"].to_pylist() and not self.once.exists():
-            self.once.touch()
-            time.sleep(600)
 
 
 class Interrupts:
@@ -141,16 +129,6 @@ def test_workers_that_die_before_they_are_ready_stop_the_run(run_two, monkeypatc
     said = r"all workers ended 1 times .* ended by SIGKILL\); is there"
     with pytest.raises(RuntimeError, match=said):
         run_two(Dies())
-
-
-@pytest.mark.slow
-def test_worker_that_hangs_is_started_anew(run_two, monkeypatch, tmp_path, check_scores, caplog):
-    monkeypatch.setattr(runners, "SLOW_AFTER_S", 0.05)  # a limit of a second
-    monkeypatch.setattr(driver, "LOOK_AROUND_EVERY_S", 0.2)
-    reports = run_two(MakeScorer(HangsOnce(tmp_path / "once")), n_workers=1)
-    assert reports[2].error is None
-    assert re.search(r"worker 0 on .* has had shard 2 for \d+ s and is replaced", caplog.text)
-    check_scores()
 
 
 def name_of(scorer):

@@ -1,13 +1,14 @@
-"""Who gets which shard: the clock is a number here, and the workers are numbers."""
+"""Who gets which shard: the clock is a number here, and the workers are numbers.
 
-import math
-from collections import Counter
+What becomes of whole runs is in `test_driver`.
+"""
+
 from dataclasses import replace
 
 import pytest
 
 from cluster import Piece, Shard, ShardReport
-from cluster.schedule import LEFT_OUT_AFTER, Schedule
+from cluster.schedule import Schedule
 
 
 def schedule_of(n_shards, max_attempts=3):
@@ -122,163 +123,6 @@ def test_copy_that_was_never_begun_is_forgotten_once_the_shard_is_reported(copie
     schedule.settle(1, slow, ok(slow), 1e6 + 1)
     schedule.put_back(0, slow)
     assert schedule.n_waiting == schedule.n_open == 0
-
-
-class Play:
-    """A run whose workers are functions, by a clock that is a number.
-
-    A worker is asked with a shard's index, how often it was replaced, and the time. It answers how
-    many seconds it takes, and whether it finishes. As the driver does, the play replaces workers
-    that fail, and looks from time to time for those that have had a shard for too long.
-    """
-
-    START_S = 10.0
-    LOOK_EVERY_S = 5.0
-
-    def __init__(self, n_shards, workers):
-        self.schedule = schedule_of(n_shards)
-        self.workers = workers
-        self.n_replaced, self.n_failures = Counter(), Counter()
-        self.done, self.given_up = set(), {}
-        self.now = 0.0
-        self._ready_at = dict.fromkeys(range(len(workers)), 0.0)
-        self._at_work = {}  # until when, the shard, and whether it is finished then
-        self._idle = set()
-        self._run()
-
-    @property
-    def left_out(self):
-        return set(filter(self.schedule.is_left_out, range(len(self.workers))))
-
-    def _run(self):
-        look_at = 0.0
-        while self.schedule.n_open:
-            ends = [until for until, _, _ in self._at_work.values()]
-            self.now = min([*ends, *self._ready_at.values(), look_at])
-            for worker in [w for w, (until, _, _) in self._at_work.items() if until <= self.now]:
-                _, shard, is_done = self._at_work.pop(worker)
-                self._settle(worker, shard, is_done)
-            for worker in [w for w, at in self._ready_at.items() if at <= self.now]:
-                del self._ready_at[worker]
-                self._idle.add(worker)
-            if look_at <= self.now:
-                look_at += self.LOOK_EVERY_S
-                for worker, shard, _ in self.schedule.over_limit(self.now):
-                    del self._at_work[worker]
-                    self._settle(worker, shard, False)
-            for worker in sorted(self._idle):
-                self._hand_out(worker)
-            if not self._at_work and not self._ready_at:
-                return
-
-    def _hand_out(self, worker):
-        shard = self.schedule.take(worker, self.now)
-        if shard is not None:
-            self._idle.discard(worker)
-            answer = self.workers[worker](shard.index, self.n_replaced[worker], self.now)
-            self._at_work[worker] = (self.now + answer[0], shard, answer[1])
-
-    def _settle(self, worker, shard, is_done):
-        final = self.schedule.settle(worker, shard, (ok if is_done else failed)(shard), self.now)
-        if not is_done:
-            self.n_failures[worker] += 1
-        if final is not None and is_done:
-            self.done.add(shard.index)
-        elif final is not None:
-            self.given_up[shard.index] = final.attempts
-        if is_done:
-            self._ready_at[worker] = self.now
-        else:
-            self.schedule.leave(worker)
-            self.n_replaced[worker] += 1
-            self._ready_at[worker] = self.now + self.START_S
-
-
-SHARD_S, FAILS_AFTER_S = 10.0, 0.05
-
-
-def works(shard, n_replaced, now):
-    return SHARD_S, True
-
-
-def fails(shard, n_replaced, now):
-    return FAILS_AFTER_S, False
-
-
-def fails_once_warm(shard, n_replaced, now):
-    return (FAILS_AFTER_S, False) if now > 100.0 else works(shard, n_replaced, now)
-
-
-def fails_until_replaced(shard, n_replaced, now):
-    return works(shard, n_replaced, now) if n_replaced else (FAILS_AFTER_S, False)
-
-
-def hangs(shard, n_replaced, now):
-    return math.inf, False
-
-
-def works_but_for(poison):
-    def work(shard, n_replaced, now):
-        return (FAILS_AFTER_S, False) if shard in poison else (SHARD_S, True)
-
-    return work
-
-
-@pytest.mark.parametrize("bad", [fails, fails_once_warm])
-@pytest.mark.parametrize("n_bad", [1, 7])
-def test_bad_workers_are_left_out_and_no_good_shard_is_given_up(bad, n_bad):
-    play = Play(400, [bad] * n_bad + [works] * (8 - n_bad))
-    assert play.done == set(range(400))
-    assert play.left_out == set(range(n_bad))
-    assert play.n_failures == dict.fromkeys(range(n_bad), LEFT_OUT_AFTER)
-    assert play.n_replaced == play.n_failures
-
-
-@pytest.mark.parametrize("bad", [fails, fails_once_warm])
-@pytest.mark.parametrize("n_workers", [1, 8])
-def test_run_ends_when_every_worker_is_left_out_and_gives_up_nothing(bad, n_workers):
-    play = Play(400, [bad] * n_workers)
-    assert play.left_out == set(range(n_workers))
-    assert not play.given_up
-    assert play.schedule.n_open == 400 - len(play.done)
-
-
-def test_worker_that_works_once_it_is_replaced_goes_on():
-    play = Play(400, [fails_until_replaced, *[works] * 7])
-    assert play.done == set(range(400))
-    assert (play.left_out, play.n_failures, play.n_replaced) == (set(), {0: 1}, {0: 1})
-
-
-@pytest.mark.parametrize(
-    ("poison", "n_good", "n_bad"),
-    [
-        pytest.param({17}, 7, 1, id="one"),
-        pytest.param(set(range(100)), 7, 1, id="the-first-hundred"),
-        pytest.param(set(range(200, 300)), 8, 0, id="a-hundred-in-the-middle"),
-        pytest.param(set(range(0, 400, 2)), 8, 0, id="every-other"),
-        pytest.param({3, 50, 51, 52, 98, 99}, 1, 0, id="one-worker"),
-        pytest.param({3, 50, 51, 52, 98, 99}, 2, 0, id="two-workers"),
-    ],
-)
-def test_poison_is_given_up_and_good_workers_stay(poison, n_good, n_bad):
-    play = Play(400, [fails] * n_bad + [works_but_for(poison)] * n_good)
-    assert play.done == set(range(400)) - poison
-    assert set(play.given_up) == poison
-    assert set(play.given_up.values()) == {3}
-    assert play.left_out == set(range(n_bad))
-
-
-def test_all_that_is_good_is_done_before_poison_ends_the_run():
-    poison = set(range(300, 400))
-    play = Play(400, [works_but_for(poison)] * 8)
-    assert play.done == set(range(300))
-    assert play.left_out == set(range(8))
-
-
-def test_hanging_worker_loses_its_shards_to_others():
-    play = Play(1000, [hangs, *[works] * 7])
-    assert play.done == set(range(1000))
-    assert play.n_replaced[0] >= 1
 
 
 def test_second_attempt_waits_for_another_worker():

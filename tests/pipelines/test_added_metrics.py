@@ -73,7 +73,7 @@ def test_added_metrics_equal_those_of_one_run(score, tmp_path, at_once, first, m
             return super().compare(batch)
 
     score(out, first, rows_per_shard=4)
-    monkeypatch.setattr(MODULE, "SummaryScorer", Watched)
+    monkeypatch.setattr("pipelines.fetched.SummaryScorer", Watched)
     done = score(out, ALL, rows_per_shard=None)  # goes on with shards of the same size
     assert not computed & {*first}
     assert done.to_arrow().equals(at_once.to_arrow())
@@ -109,7 +109,7 @@ def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypat
             return super().prepare(rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MODULE, "SummaryScorer", Stops)
+        patch.setattr("pipelines.fetched.SummaryScorer", Stops)
         with pytest.raises(MODULE.RunInterrupted):
             score(out, ALL)
     parts = {name for name in before if name.startswith("scores/")}

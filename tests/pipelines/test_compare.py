@@ -4,17 +4,19 @@ import csv
 import json
 import math
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 from agreement import holm
 from assay import compare
 from pipelines.cli.app import run
-from pipelines.reports.comparison import RUNS, SYSTEMS, comparison_sheet, render_comparison
+from pipelines.reports.comparison import PAIRS, RUNS, SYSTEMS, comparison_sheet, render_comparison
 from pipelines.reports.tables import MAX_ROWS
 
 
@@ -269,6 +271,114 @@ def test_other_signatures_are_refused_and_say_what_differs(scored, refused, tmp_
     assert f"`sms` {differ} `hash:" in refused(*folders)
 
 
+# All pairs of one run
+
+
+@pytest.fixture
+def paired(write):
+    """Compare all systems of one file, given as `write` takes them."""
+
+    def call(by_system, **options):
+        return compare(write("run.csv", by_system), **options)
+
+    return call
+
+
+def near(values, shift, scale, seed):
+    return values + shift + scale * np.random.default_rng(seed).normal(size=values.size)
+
+
+BASE = np.random.default_rng(7).normal(size=40)
+RUN = {
+    "low": {"m": BASE, "same": np.ones(40)},
+    "high": {"m": near(BASE, 2.0, 0.1, 1), "same": np.ones(40)},
+    "as low": {"m": near(BASE, 0.0, 0.1, 2), "same": np.ones(40)},
+    "between": {"m": near(BASE, 0.05, 0.15, 3), "same": np.ones(40)},
+}
+
+
+def test_every_pair_of_a_run_is_tested_as_by_scipy(paired):
+    result = paired(RUN, resamples=4_000)
+    assert (result.kind, result.scores_b) == (PAIRS, None)
+    pairs = [(row.metric, {row.system_a, row.system_b}) for row in result.rows]
+    assert len(pairs) == 12
+    assert all((name, {*pair}) in pairs for name in ("m", "same") for pair in combinations(RUN, 2))
+    p_values = []
+    for row in result.rows:
+        a, b = (RUN[system][row.metric] for system in (row.system_a, row.system_b))
+        assert row.difference == pytest.approx((a - b).mean())
+        expected = stats.permutation_test(
+            (a, b), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
+            vectorized=True, n_resamples=4_000, rng=np.random.default_rng(0),
+        ).pvalue  # fmt: skip
+        assert row.p_value == pytest.approx(expected, abs=0.03)
+        p_values.append(row.p_value)
+    assert [row.p_holm for row in result.rows] == pytest.approx(list(holm(np.array(p_values))))
+
+
+def test_letters_say_which_pairs_differ(paired):
+    result = paired(RUN, resamples=4_000)
+    letters = {(each.metric, each.system): {*each.letters} for each in result.means}
+    for row in result.rows:
+        shared = letters[row.metric, row.system_a] & letters[row.metric, row.system_b]
+        assert (row.higher is None) == bool(shared)
+    assert letters["m", "high"] == {"a"}  # which has the highest mean
+    assert not letters["m", "high"] & letters["m", "low"]
+    assert {frozenset(each) for (name, _), each in letters.items() if name == "same"} == {
+        frozenset("a")
+    }
+
+
+def test_means_of_a_run_by_hand(paired):
+    result = paired(
+        {"s": {"m": [1.0, 3.0, None]}, "t": {"m": [2.0, 8.0, 2.0]}, "none": {"m": [None] * 3}}
+    )
+    assert [(each.system, each.mean, each.n_documents) for each in result.means][:2] == [
+        ("t", 4.0, 3),
+        ("s", 2.0, 2),
+    ]
+    last = result.means[-1]
+    assert (last.system, math.isnan(last.mean), last.letters) == ("none", True, "")
+    assert all(each.low <= each.mean <= each.high for each in result.means[:2])
+    text = comparison_sheet(result).text()
+    assert re.search(r"^t +4\.000 \[.*\] a$", text, re.MULTILINE)
+    assert re.search(r"^none +–", text, re.MULTILINE)
+    assert "A (s) has a score for 2, B (t) for 3" in text
+
+
+def test_command_writes_the_table_of_a_paper(write, tmp_path, capsys):
+    run_file = write("run.csv", {"s_1": {"m": range(8)}, "t": {"m": range(10, 18)}})
+    outs = {
+        suffix: tmp_path / f"table{suffix}" for suffix in (".md", ".tex", ".json", ".csv", ".html")
+    }
+    for out in outs.values():
+        assert run(["compare", run_file, "--out", str(out), "--resamples", "300"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Every pair of 2 systems of {run_file}" in shown
+    said = "p at most 0.05 after Holm's correction for 1 test"
+    written = {suffix: out.read_text("utf-8") for suffix, out in outs.items()}
+    assert all(said in text for text in (shown, written[".md"], written[".tex"]))
+    assert re.search(r"\| s\\_1 \| 3\.50 \[.*\] <sup>b</sup> \|", written[".md"])
+    assert re.search(r"t & 13\.50 \[.*\]\\textsuperscript\{a\} \\\\", written[".tex"])
+    found = json.loads(written[".json"])
+    assert [(each["system"], each["letters"]) for each in found["means"]] == [
+        ("t", "a"),
+        ("s_1", "b"),
+    ]
+    assert found["rows"][0]["difference"] == -10.0
+    assert len(written[".csv"].splitlines()) == 2
+    assert "<h1>1 significant difference in 1 comparison of two systems</h1>" in written[".html"]
+    assert re.search(r"<bdi>t</bdi></th><td>13\.50 \[.*?\] <sup>a</sup></td>", written[".html"])
+
+
+def test_systems_of_one_run_can_be_chosen(write):
+    path = write("run.csv", S | T | U)
+    one = compare(path, systems_a=["s", "t"])
+    assert [(row.system_a, row.system_b) for row in one.rows] == [("s", "t")]
+    sides = compare(path, systems_a=["s"], systems_b=["t", "u"])  # as with the same file twice
+    assert sides == compare(path, path, systems_a=["s"], systems_b=["t", "u"])
+
+
 @pytest.mark.parametrize(
     ("of_a", "of_b", "options", "message"),
     [
@@ -284,6 +394,11 @@ def test_other_signatures_are_refused_and_say_what_differs(scored, refused, tmp_
 def test_wrong_requests_are_refused(write, refused, of_a, of_b, options, message):
     a = write("a.csv", of_a)
     assert message in refused(a, write("b.csv", of_b) if of_b else a, *options)
+
+
+def test_one_system_alone_has_nothing_to_be_compared_with(write, refused):
+    assert "must have two systems to compare, but" in refused(write("a.csv", S))
+    assert "`--systems-a` must match something" in refused(write("a.csv", S), "--systems-a", "x")
 
 
 def test_wrong_files_are_refused(write, refused, tmp_path):

@@ -170,7 +170,7 @@ def test_explanations_show_the_text_that_was_read(metric):
 
 @pytest.mark.parametrize("kind", ["bert", "word", "features"])
 def test_trained_scorers_read_both_forms_as_one(kind, tmp_path):
-    """Without `assay score` around them, as `assay.load_scorer` gives them."""
+    """Without a metric around them."""
     scorer = load_scorer("news")
     if kind == "bert":
         encoder = f"hf:{write_tiny_bert(tmp_path / 'bert')}"

@@ -307,7 +307,8 @@ def test_command_writes_page_and_picture(write, encoders, tmp_path, capsys):
         (["--out", "x.html"], "`--document ID` is missing: explain"),
         (["--document", "7"], "`--out FILE` is missing: name"),
         (["--document", "7", "--out", "x.csv"], "`--out` must end in .html, .svg"),
-        (["--document", "7", "--out", "x.html", "--metric", "wmd"], "did you mean `wms`?"),
+        (["--document", "7", "--out", "x.html", "--metric", "wmss"], "did you mean `wms`?"),
+        (["--document", "7", "--out", "x.html", "--metric", "wmd"], "'wmd'; write wms"),
     ],
 )
 def test_wrong_request_is_one_line(write, capsys, arguments, expected):

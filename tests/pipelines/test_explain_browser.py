@@ -7,7 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.explain import open_explainer
+from pipelines.reports.explain_page import ExplainedSystem, render_explanations
 from pipelines.settings.explain import ExplainSettings
+from sms.explaining import explain
 from tests.commands import page_of
 from tests.pipelines.test_explain import VECTORS
 
@@ -258,3 +260,72 @@ def test_print_has_the_picture(opened):
     assert opened.locator(".picture svg").first.is_visible()
     assert opened.locator(".readout:visible").count() == 0
     assert opened.locator(".arithmetic").first.is_visible()
+
+
+# The words of each line of a picture from left to right, and the same words as the browser lays
+# them out itself.
+ORDERS = """() => [...document.querySelectorAll('[open] > article .picture svg g[*|lang]')].map(
+  (sentence) => {
+    const boxes = [...sentence.querySelectorAll('text')].map((text) => {
+      const box = text.getBoundingClientRect();
+      return { text: text.textContent, left: box.left, top: Math.round(box.top) };
+    });
+    const lines = new Map();
+    for (const box of boxes) lines.set(box.top, [...(lines.get(box.top) ?? []), box]);
+    return [...lines.values()].map((line) =>
+      line.sort((one, other) => one.left - other.left).map((box) => box.text));
+  })"""
+LAID_OUT = """(words) => {
+  const line = document.createElement('p');
+  line.dir = 'rtl';
+  line.style = 'white-space: nowrap; position: absolute; max-width: none';
+  words.forEach((word, k) => {
+    if (k) line.append(' ');
+    const span = document.createElement('span');
+    span.textContent = word;
+    line.append(span);
+  });
+  document.body.append(line);
+  const left = (span) => span.getBoundingClientRect().left;
+  const spans = [...line.children].sort((one, other) => left(one) - left(other));
+  line.remove();
+  return spans.map((span) => span.textContent);
+}"""
+
+
+def test_words_from_the_right_stand_as_the_browser_puts_them(page, tmp_path):
+    sentence = "في 14 مايو افتتحت Solar One محطة قرب القاهرة 120 مليون"
+    explained = explain(sentence, sentence, metric="rouge1", language="ar")
+    page_text = render_explanations("d", [ExplainedSystem(system_id="s", explanation=explained)])
+    path = tmp_path / "page.html"
+    path.write_text(page_text, encoding="utf-8")
+    page.goto(path.as_uri())
+    candidate, reference = page.evaluate(ORDERS)
+    assert candidate == reference
+    n_seen = 0
+    for line in candidate:
+        words = sentence.split()[n_seen : n_seen + len(line)]
+        n_seen += len(line)
+        assert sorted(words) == sorted(line)
+        assert page.evaluate(LAID_OUT, words) == line
+    assert n_seen == len(sentence.split())
+    assert "Solar" in candidate[0]
+    cell = page.locator("td[lang=ar]").first
+    assert cell.evaluate("(cell) => getComputedStyle(cell).direction") == "rtl"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    "text", ["要約の評価に" * 60, "กรุงเทพมหานครเมื่อวันที่" * 30, "الطاقة الشمسية " * 60]
+)
+def test_page_of_a_text_without_spaces_is_no_wider_than_the_screen(page, tmp_path, text, width):
+    explained = explain(f"{text}.", f"{text}.", metric="length")
+    systems = [ExplainedSystem(system_id=text[:80], explanation=explained)]
+    path = tmp_path / "page.html"
+    path.write_text(render_explanations(text[:80], systems), encoding="utf-8")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    sentence = page.locator("td[dir=auto]").first
+    assert sentence.inner_text() == f"{text}."
+    assert sentence.bounding_box()["width"] > 250  # no pile of single characters

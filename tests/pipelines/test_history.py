@@ -48,13 +48,3 @@ def test_scores_files_say_which_shards_are_done_and_run_json_how(score, lost, to
     written = json.loads(Path(run.out, "run.json").read_text())["result"]["shards"]
     timed = {record["index"] for record in written if record["seconds"]}
     assert timed == told | lost
-
-
-def test_means_do_not_depend_on_the_size_of_shards(tmp_path):
-    """A mean of ROUGE, whose scores are thirds and sevenths."""
-    path = write_rows(tmp_path / "corpus.parquet", rows_of(40), 1)
-    means = [
-        corpus_scored(path, tmp_path / f"{n}", metrics=["rouge1_f"], rows_per_shard=n).means
-        for n in (1, 3, 40)
-    ]
-    assert repr(means[0]) == repr(means[1]) == repr(means[2])

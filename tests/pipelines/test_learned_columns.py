@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import Job, list_inputs, plan_shards, run_local
 from pipelines.score import score_corpus
 from pipelines.settings.score import ScoreSettings
 from reffree.neural import readers
@@ -226,37 +225,23 @@ def test_scorer_that_is_not_there_rejected(name):
         SummaryScorer(ScoringConfig(metrics=["rouge1", name]))
 
 
-def test_scorer_in_hand_says_what_a_run_says(scorer):
-    """It keeps what `sms.scorers.Scorer` promises: `score_fields` and `status`."""
+def test_statuses_of_every_kind_of_text(scorer):
     (source, candidate), (other, _) = PAIRS[:2]
     long = " ".join(f"word{k}" for k in range(40))
     candidates = [candidate, None, " ", "!", "<t></t>", candidate, candidate, long, candidate]
     sources = [[source], [source], [source], [source], [source], [], None, [other], ["", other]]
     rows = to_rows(candidates, sources=sources)
     learned, name = load_scorer(scorer), f"reffree@{scorer}"
-    found = learned.compare(learned.prepare(rows))
-    run = SummaryScorer(ScoringConfig(metrics=(name,)), device="cpu").score(rows)
-    assert found.column_names == [*learned.score_fields, "status"]
-    np.testing.assert_allclose(found["reffree"].to_numpy(), run[name].to_numpy(), atol=1e-6)
-    told = [
-        status and status.replace(str(scorer), "reffree") for status in run["status"].to_pylist()
-    ]
-    assert found["status"].to_pylist() == told
+    found = SummaryScorer(ScoringConfig(metrics=(name,)), device="cpu").score(rows)
+    expected = learned.score([source, other, other], [candidate, long, candidate]).scores
+    np.testing.assert_allclose(found[name].to_numpy()[[0, 7, 8]], expected, atol=1e-6)
+    assert found[name].null_count == 6
+    told = found["status"].to_pylist()
     assert told[1:7] == [
         "candidate:null", "candidate:empty", "candidate:no_words", "candidate:empty",
         "source:missing", "source:missing",
     ]  # fmt: skip
-    assert told[7].startswith("candidate:cut@reffree")
-
-
-def test_run_takes_a_scorer_in_hand(tmp_path):
-    corpus = write_corpus(
-        tmp_path / "c.parquet", [(["A cat sat."], "A cat."), (["A cat sat."], "")]
-    )
-    shards = plan_shards(list_inputs([str(corpus)]), 10)
-    job = Job(out=str(tmp_path / "out"), fingerprint="0123456789abcdef")
-    (report,) = run_local(shards, lambda threads: load_scorer("news"), job)
-    assert (report.error, report.n_status) == (None, {"candidate:empty": 1})
+    assert told[7].startswith(f"candidate:cut@{scorer}")
 
 
 def test_scorer_may_be_said_to_read_the_source(scorer):

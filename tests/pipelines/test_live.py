@@ -1,7 +1,9 @@
 """One driver at a time for a folder: known by its process here, by what it writes elsewhere."""
 
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from cluster.live import FolderInUse, LiveRun, read_progress
 from pipelines.score import score_corpus
 from pipelines.settings.score import ScoreSettings
 from pipelines.tables.scores import find_scores
+from tests.cluster import drivers
 
 OTHER_DRIVER = """
 import sys, time
@@ -126,6 +129,45 @@ def test_driver_of_another_machine_is_watched(out, is_alive):
     with pytest.raises(FolderInUse, match=r"\(process 1 on elsewhere\)"), LiveRun(out):
         pass
     timer.join()
+
+
+def test_one_of_two_drivers_that_begin_at_once_goes_on(tmp_path, other_driver, out):
+    """In new folders, and in those of a driver that has died."""
+    outs = [str(tmp_path / f"{turn}") for turn in range(60)]
+    other_driver.kill()
+    other_driver.wait()
+    for folder in outs[30:]:
+        shutil.copytree(out, folder)
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(2, timeout=60), context.SimpleQueue()
+    both = [
+        context.Process(target=drivers.enter_all, args=(outs, barrier, answers)) for _ in range(2)
+    ]
+    for driver in both:
+        driver.start()
+    first, second = (answers.get() for _ in both)
+    for driver in both:
+        driver.join()
+    assert sorted([*first, *second]) == sorted(outs)
+
+
+def test_fresh_run_keeps_others_out_whatever_it_deletes(out, tmp_path):
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text('{"candidate": "a"}\n')
+    entered, refused = set(), set()
+
+    def look(progress):
+        try:
+            with LiveRun(out):
+                entered.add(progress.stage)
+        except FolderInUse:
+            refused.add(progress.stage)
+
+    settings = ScoreSettings(out=out, metrics=["length"], local=True, fresh=True, on_progress=look)
+    for _ in range(2):
+        score_corpus(corpus, settings)
+    assert entered == {"reading the inputs"}
+    assert "turning the inputs into Parquet" in refused  # what was there is deleted just before
 
 
 def test_two_drivers_in_one_folder_harm_nothing(out, tmp_path, monkeypatch):

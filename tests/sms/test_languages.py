@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import unicodedata
-from importlib import util
+from importlib import metadata, util
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sms.scoring import ScoringConfig, score_texts
 from sms.text import SegmentedTexts, Segmenter, TextRules, sentences, split_sentences, word_spans
-from sms.text.languages import LANGUAGES
-from tests.sms.cases import cases
+from sms.text.languages import LANGUAGES, language_of
+from tests.sms.cases import WAYS_TO_CUT, cases
 
 TEXTS = cases("languages")
 
@@ -44,7 +45,7 @@ def test_words_and_which_count_by_hand(language):
         assert found == marked.split()
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WAYS_TO_CUT)
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u00a0\u2009", "\n\u2028"])
 def test_wide_space_before_a_full_stop_is_cut_as_a_space_is(language, space):
     # `sentencex` 1.0.32 panics here, which ended whole runs
@@ -62,16 +63,77 @@ def test_long_run_of_japanese_is_cut_whole():
     assert segment("ja", text).text_words.lengths.tolist() == [40_000]
 
 
+# Codes
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("deu", "de"), ("iw", "he"), ("pt-BR", "pt"), ("zh_Hant", "zh"), ("sr-Latn", "sr"),
+        ("cmn", "zh"), ("EN", "en"), ("tl", "fil"), ("ab", "ab"), ("abq", "abq"), ("und", "und"),
+    ],
+)  # fmt: skip
+def test_every_way_to_write_a_language_has_one_signature(written, code):
+    assert ScoringConfig(language=written).language == code
+    assert TextRules(language=written) == TextRules(language=code)
+    assert TextRules(language=written).signature.startswith(f"lang:{code}|")
+
+
+def test_language_without_a_row_is_complete():
+    assert "abq" not in LANGUAGES
+    assert TextRules(language="abq").signature.endswith("|tok:unicode1|stop:none")
+    text = "Абаза бызшва. Абаза рыбызшва."
+    table = score_texts([text], [text], metrics=("rougeL_f", "bleu", "chrf", "length"),
+                        language="abq")  # fmt: skip
+    assert table.to_pylist() == [
+        {"rougeL_f": 1.0, "bleu": 100.0, "chrf": 100.0, "length": 4.0, "status": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "scripts"),
+    [
+        ("de", "Latn"), ("ru", "Cyrl"), ("sr", "Cyrl Latn"), ("ja", "Hani Hira Kana"),
+        ("zh", "Hani"), ("ko", "Hang Hani"), ("hi", "Deva"), ("am", "Ethi"), ("wuu", "Hani"),
+        ("abq", "Cyrl"), ("und", ""),
+    ],
+)  # fmt: skip
+def test_scripts_of_a_language(code, scripts):
+    assert language_of(code).scripts == frozenset(scripts.split())
+
+
+def test_scripts_are_ones_that_unicode_has():
+    for row in LANGUAGES.values():
+        assert row.scripts
+        for script in row.scripts:
+            regex.compile(rf"\p{{Script={script}}}")
+
+
 # Stop lists
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_stop_list_has_the_size_its_signature_says(language):
-    name = LANGUAGES[language].stop_list
-    assert name.endswith(str(len(LANGUAGES[language].published_stop_words())))
+def test_signature_names_the_stop_list(language):
+    row = LANGUAGES[language]
+    words = row.published_stop_words()
     signature = TextRules(language=language).signature
     assert signature.startswith(f"lang:{language}|split:")
-    assert f"|stop:{LANGUAGES[language].stop_signature}" in signature
+    assert signature.endswith(f"|stop:{row.stop_signature}")
+    if row.stop_list == "none":
+        assert not words
+    elif row.stop_list.startswith("stopwords-iso"):
+        assert f"-{metadata.version('stopwordsiso')}" in row.stop_signature
+        assert len(words) > 20
+    else:
+        assert row.stop_list.partition("/")[0].endswith(str(len(words)))
+
+
+def test_stop_words_of_other_cases_and_apostrophes_do_not_count():
+    turkish, english = segment("tr", "İÇİN için"), segment("en", "THE the")
+    assert not turkish.is_kept.any()
+    assert not english.is_kept.any()
+    assert LANGUAGES["tr"].lower("IŞIK’ta İĞNE") == "ışık'ta iğne"
+    assert LANGUAGES["de"].lower("INDIEN") == "indien"
 
 
 # Where the words are
@@ -85,7 +147,7 @@ SCRIPTS = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(
 )
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WAYS_TO_CUT)
 @given(st.lists(SCRIPTS, max_size=25).map("".join))
 @example("co\u00adoperate \ufeffThe \u200b end")
 @example("l'«\u00ad»l’été 東\u200d京のカメラ")

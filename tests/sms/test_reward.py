@@ -2,13 +2,13 @@
 
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sms.reward import Reward, candidate_texts
-from sms.scorers import SentenceMover
 from sms.scoring import score_texts
 
 CANDIDATES = [
@@ -18,6 +18,10 @@ CANDIDATES = [
 ]
 REFERENCES = ["The bridge closes for eleven weeks."] * 3
 SEVERAL = [[*REFERENCES[:1], "Cars must take the ring road."]] * 3
+
+
+def said(text, role="assistant"):
+    return {"role": role, "content": text}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +65,81 @@ def test_candidate_without_a_word_gets_the_lower_bound(reward):
 
 
 def test_reference_without_a_word_gives_a_group_one_value(reward):
-    for nothing in ("", None, [], [None]):
-        assert len(set(reward(CANDIDATES, references=[nothing] * 3))) == 1
+    for nothing in ("", [], [None]):
+        assert reward(CANDIDATES, references=[nothing] * 3) == [0.0] * 3
+
+
+def test_rows_that_are_not_for_a_reward_get_none():
+    """As TRL hands over a data set of several tasks, of which some have no reference."""
+    told = {}
+    reward = Reward("rouge1_f - .5*repetition")
+    references = [None, "A cat sat.", None]
+    found = reward(
+        completions=["A.", "A cat sat.", ""], reference=references, log_metric=told.__setitem__
+    )
+    assert found == [None, 1.0, None]
+    assert (reward.counters()["rewards"], reward.counters()["undefined"]) == (1, 0)
+    assert told == {"reward/rouge1_f": 1.0, "reward/repetition": 0.0}
+    assert Reward("rouge1_p:source")(["A cat."], source=[None]) == [None]
+    of_another_kind = [{"id": 1}]
+    assert Reward("rouge1_f")(["A."], reference=["A."], source=of_another_kind) == [1.0]
+
+
+THINKING = [
+    ("A dog? No.</think>A cat sat.", "A cat sat."),
+    ("<think>One.</think> Two. <think>Three.</think>\n\nA cat sat.\n", "A cat sat."),
+    ("<think>A cat sat. A cat", None),
+    ("A cat sat.", None),
+    ("", None),
+    (None, None),
+    ([said("<think>A dog?</think>A cat sat.")], "A cat sat."),
+    ([said([{"type": "text", "text": "No.</think>A cat sat."}])], "A cat sat."),
+    ([said("A cat sat.") | {"reasoning_content": "A dog?"}], "A cat sat."),
+    ([said("") | {"thinking": "A dog? Or"}], ""),
+    ([said("A cat sat.") | {"reasoning_content": None}], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("completion", "answer"), THINKING)
+def test_what_stands_after_the_last_closing_tag_is_scored(completion, answer):
+    assert candidate_texts(None, [completion], "</think>") == [answer]
+    reward = Reward("rouge1_f", answer_after="</think>")
+    expected = [1.0 if answer else 0.0]
+    assert reward(completions=[completion], references=["A cat sat."]) == expected
+    assert reward.score([completion], references=["A cat sat."]) == expected
+    assert reward.parts([completion], references=["A cat sat."])["rouge1_f"].size == 1
+
+
+def test_called_as_verl_does():
+    """With what the reward managers `naive` and `batch` of verl 0.9 hand over."""
+    reward = Reward("rouge1_r + rouge1_p:source", answer_after="</think>")
+    info = {"source": "A cat sat on a mat.", "num_turns": None, "rollout_reward_scores": {}}
+    one = {
+        "data_source": "news",
+        "solution_str": "Hm.</think>A cat sat.",
+        "ground_truth": np.array(["A cat sat.", "A dog."], dtype=object),
+        "extra_info": info,
+    }
+    assert reward.compute_score(**one, reward_router_address="host:1") == 2.0
+    found = reward.compute_scores(
+        data_sources=np.array(["news"] * 3, dtype=object),
+        solution_strs=["Hm.</think>A cat sat.", "Hm.</think>", "Hm"],
+        ground_truths=["A cat sat.", "A cat sat.", None],
+        extra_infos=np.array([info, info, info], dtype=object),
+    )
+    assert found == [2.0, 0.0, 0.0]
+    assert all(type(value) is float for value in found)
+    alone = Reward("rouge1_r")
+    assert alone.compute_score("news", "A cat.", "A cat.", {"source": {"id": 1}}) == 1.0
+    assert Reward("length", undefined=0).compute_score("math", "A cat.", {"answer": 4}) == 2.0
+
+
+def test_threads_share_a_reward(reward):
+    """As verl calls it from threads of its event loop."""
+    expected = [reward([text], references=REFERENCES[:1]) for text in CANDIDATES]
+    with ThreadPoolExecutor(3) as pool:
+        found = pool.map(lambda text: reward([text], references=REFERENCES[:1]), CANDIDATES * 3)
+        assert list(found) == expected * 3
 
 
 def test_references_are_encoded_once():
@@ -85,10 +162,6 @@ def test_called_as_trl_does(reward):
         log_metric=print,
     )
     assert found == reward(CANDIDATES, references=REFERENCES)
-
-
-def said(text, role="assistant"):
-    return {"role": role, "content": text}
 
 
 CONVERSATIONS = [
@@ -193,6 +266,7 @@ WRONG = [
     ({"metric": Shares(), "bounds": (1.0, 0.0)}, "`bounds` must be a lower and a higher value"),
     ({"metric": "rouge1_f", "batch_rows": 0}, "`batch_rows` must be at least 1, got 0"),
     ({"metric": "sms", "encoder": "glove:nowhere"}, "nowhere"),
+    ({"metric": "rouge1_f", "answer_after": ""}, "`answer_after` must be a text such as </think>"),
     ({"metric": "sms", "encoder": ["glove:v", "minilm"]}, "`encoder` must be one for 'sms', got 2"),
 ]
 
@@ -224,4 +298,4 @@ def test_wrong_call_rejected(columns, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Reward("rouge1_f")(**{"candidates": CANDIDATES, **columns})
     with pytest.raises(TypeError, match=r"`metric` must be the name of a metric, .*no `input_colu"):
-        Reward(SentenceMover("wms"))
+        Reward(object())

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sms import SentenceMover
 from sms.encoders.base import SentenceEncoder
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts, to_rows
 from sms.text import split_sentences
@@ -19,7 +18,6 @@ from tests.sms.scoring_cases import (
     EMBEDDED,
     GOOD,
     METRICS,
-    MOVERS,
     REFERENCE,
     glove_file,
     random_rows,
@@ -288,19 +286,42 @@ def test_texts_that_differ_in_unknown_words_have_a_status(glove):
     assert (mean["sms"][0].as_py(), mean["status"][0].as_py()) == (None, doubt)
 
 
-@pytest.mark.parametrize(("language", "share"), [("zh", 15), ("ja", 41), ("ar", None)])
-def test_language_that_the_tokeniser_does_not_know_rejected(language, share):
-    config = ScoringConfig(metrics=("sms",), language=language)
-    if share is None:  # it knows this one
-        assert SummaryScorer(config).counters()["minilm.words"] == 0  # the sample does not count
-        return
+# Languages of encoders
+
+
+def test_minilm_is_refused_in_languages_that_it_reads_in_fragments():
+    for language, share in {"de": 15, "fr": 54, "es": 35, "ar": 0, "ru": 0, "hi": 0}.items():
+        config = ScoringConfig(metrics=("sms",), language=language)
+        message = rf"encoder `minilm` must know .*, but of the words of a sample it reads {share}%"
+        with pytest.raises(ValueError, match=message):
+            SummaryScorer(config)
+        SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
+
+
+@pytest.mark.parametrize("language", ["en", "und", "gsw"])  # English, and two without a sample
+def test_minilm_is_not_refused_where_nothing_is_known_against_it(language):
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",), language=language))
+    assert scorer.counters()["minilm.words"] == 0  # a sample does not count
+
+
+def test_refusal_of_an_encoder_says_what_to_use_instead():
     message = (
-        f"encoder `minilm` must know the words of language '{language}', but knows {share}% of "
-        "those of a sample; use one made for it, such as hf:bert-base-multilingual-cased"
+        "encoder `e` must know German, but of the words of a sample it reads 15%, and the others "
+        "in fragments or not at all; use one made for it, such as muse, "
+        "hf:bert-base-multilingual-cased, "
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        SummaryScorer(config)
-    SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
+        score_texts(["Ja."], ["Ja."], metrics=("sms",), encoders={"e": "minilm"}, language="de")
+
+
+def test_words_in_fragments_are_counted():
+    scorer = SummaryScorer(ScoringConfig(metrics=("sms",)))
+    german = ["Bundesverfassungsgericht Rechtsschutzversicherung"]
+    for text in (["A committee met."], german):
+        scorer.score(pa.table({"candidate": text, "references": [text]}))
+    counters = scorer.counters()
+    found = [counters[f"minilm.{name}"] for name in ("words", "unknown", "fragments")]
+    assert found == [4, 0, 2]
 
 
 # Given sentences
@@ -361,33 +382,6 @@ def test_list_as_a_candidate_rejected_where_sentences_are_looked_for():
         score_texts(["a", ["a"]], ["a", "b"], metrics=("rougeL",))
 
 
-# Movers as objects: they raise where a table has a status
-
-
-@pytest.mark.parametrize("against", ["reference", "source"])
-@pytest.mark.parametrize("how", ["best", "mean", "first"])
-def test_movers_score_as_a_batch_does(glove, against, how):
-    options = {"encoders": glove, "multi_reference": how}
-    metrics = [f"{name}:{against}" for name in MOVERS]
-    table = score_texts(CANDIDATES, **{f"{against}s": REFERENCES}, metrics=metrics, **options)
-    for name, metric in zip(MOVERS, metrics, strict=True):
-        scorer = SentenceMover(name, encoder=glove["glove"], against=against, multi_reference=how)
-        found = scorer.score(CANDIDATES, REFERENCES)
-        np.testing.assert_array_equal(found, values(table, metric))
-
-
-def test_language_reaches_the_signature_of_a_mover(glove):
-    assert "|lang:de|" in SentenceMover("wms", encoder=glove["glove"], language="de").signature
-
-
-def test_mover_raises_at_a_text_without_words_and_a_wrong_kind(glove):
-    scorer = SentenceMover("wms", encoder=glove["glove"])
-    with pytest.raises(ValueError, match=r"got candidate:no_words in row 1; leave the row out"):
-        scorer.score(["A cat.", "..."], ["A dog.", "A dog."])
-    with pytest.raises(ValueError, match=r"`kind` must be sms, wms or s\+wms, got 'wsm'"):
-        SentenceMover("wsm")
-
-
 # Pickles
 
 
@@ -409,11 +403,3 @@ def test_pickled_scorer_keeps_its_cache_folder(glove, tmp_path):
     again = pickle.loads(pickle.dumps(scorer))
     again.score(to_rows([GOOD], [REFERENCE]))
     assert again.counters()["minilm.from_disk"] == 4
-
-
-def test_pickled_mover_gives_the_same():
-    mover = SentenceMover("s+wms", against="source", multi_reference="mean")
-    again = pickle.loads(pickle.dumps(mover))
-    assert again.signature == mover.signature
-    texts = ([GOOD], [REFERENCE])
-    np.testing.assert_array_equal(again.score(*texts), mover.score(*texts))

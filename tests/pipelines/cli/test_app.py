@@ -38,8 +38,8 @@ class SlowScorer(SummaryScorer):
         return super().prepare(rows)
 
 live.BEAT_EVERY_S = 0.05
-module = importlib.import_module("pipelines.score")
-module.SummaryScorer, module.ROWS_PER_SHARD = SlowScorer, 2
+importlib.import_module("pipelines.fetched").SummaryScorer = SlowScorer
+importlib.import_module("pipelines.score").ROWS_PER_SHARD = 2
 main(sys.argv[1:])
 """
 
@@ -341,6 +341,7 @@ def test_summary_says_what_encoders_read():
         **{"kept.sentences": 1_646, "kept.cached": 0, "kept.from_disk": 823},
         **{"glove.words": 100, "glove.unknown": 6, "few.words": 100, "few.unknown": 5},
         **{"minilm.truncated": 3, "lm.cut": 2, "none.cut": 0},
+        **{"de.words": 100, "de.fragments": 21, "en.words": 100, "en.fragments": 20},
     }
     lines = summary_of(counters=counters).splitlines()
     assert sorted(lines[2 : lines.index("")]) == [
@@ -348,6 +349,7 @@ def test_summary_says_what_encoders_read():
         "Sentences that minilm had read before: 63% of 8,000",
         "Sentences too long for minilm, which cut them: 3 of 8,000",
         "Texts too long for lm, which read a part of them: 2",
+        "Words that de reads in fragments: 21% of 100",
         "Words unknown to glove, which are left out: 6% of 100",
     ]
 

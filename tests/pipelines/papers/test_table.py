@@ -11,7 +11,6 @@ from agreement.differences import dependent_test
 from pipelines.papers import bao2020, clark2019, sun2019
 from pipelines.papers.run import TABLES
 from pipelines.papers.table import (
-    Correlations,
     Scored,
     base_of,
     is_against_source,
@@ -53,7 +52,7 @@ def test_undefined_numbers_are_null_and_marked(study):
     scores, ratings = study
     flat = {**scores, "flat": np.ones((6, 30)), "absent": np.full((6, 30), np.nan)}
     for name, table in TABLES.items():
-        if isinstance(table.shows, Correlations):
+        if table.shows and not table.is_figure and name != "clark2019-footnotes":
             found = shown(name, flat, ratings)
             json.dumps(found.frame.to_dicts(), allow_nan=False)
             rows = found.frame.filter(pl.col("metric").is_in(["flat", "absent"]))

