@@ -27,7 +27,7 @@ from cluster.store import absolute, join, write_whole
 from pipelines.correlation.run import correlate
 from pipelines.fetched import open_scorer
 from pipelines.reports.terminal import wrapped
-from pipelines.reports.verdict import Verdict, verdict_of
+from pipelines.reports.verdict import SHIPPED, Verdict, verdict_of
 from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
 from pipelines.score import score_corpus
@@ -39,7 +39,7 @@ from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.ratings import columns_apart, read_ratings
 from pipelines.tables.records import AgreementResult
-from reffree.features.aspects import KINDS_OF_HEAD
+from reffree.features.aspects import NEWS_HEADS
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
@@ -49,7 +49,11 @@ USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
     *("rouge1", "rouge2", "rougeL", "sms", "wms", "s+wms", "cosine"),
     *("rouge2_p:source", "sms:source", "s+wms:source", "cosine:source"),
-    *("reffree@news", *(f"reffree@news.{aspect}" for aspect in KINDS_OF_HEAD)),
+    *(
+        f"reffree@{scorer}{head}"
+        for scorer in SHIPPED
+        for head in ("", *(f".{name}" for name in NEWS_HEADS.kinds))
+    ),
 )
 """Metrics that are judged where the rows have what they need."""
 
@@ -94,6 +98,7 @@ class Judgement:
         seconds = self.n_rows / self.chosen_rows_per_s
         lines = [
             *self.verdict.lines(self._cheapest),
+            *self.verdict.advice,
             f"({self.verdict.title}; {about.compared}, raters: {about.raters})",
             self.verdict.meaning,
             *self.notes,

@@ -23,7 +23,7 @@ from pipelines.prepare_pairs import prepare_for_negatives
 from pipelines.runs.forks import with_threads
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.training_runs import stages
-from reffree.features.aspects import KINDS_OF_HEAD, heads_of
+from reffree.features.aspects import NEWS_HEADS, heads_of
 from reffree.negatives import POSITIVE, NegativesConfig
 from reffree.training_pairs.examples import Example, PreparedPairs
 from reffree.training_pairs.rows import SIDES
@@ -128,7 +128,7 @@ def _writer(file: Path, config: NegativesConfig) -> pq.ParquetWriter:
 
 
 def _table(examples: Sequence[Example], side: str, seed: int) -> pa.Table:
-    heads = [() if one.kind == POSITIVE else heads_of(one, KINDS_OF_HEAD) for one in examples]
+    heads = [() if one.kind == POSITIVE else heads_of(one, NEWS_HEADS.kinds) for one in examples]
     columns: dict[str, list[Any]] = {
         "split": [side] * len(examples),
         "seed": [seed] * len(examples),

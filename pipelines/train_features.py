@@ -6,8 +6,9 @@ Half a minute, so there is nothing to go on with: a run that is stopped begins a
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from pipelines.settings.train import TrainSettings
 from pipelines.train_model import Preferred, TrainedScorer, train_fingerprint
 from pipelines.training_runs import checked_folder, stages
 from pipelines.training_table import is_table, read_examples
-from reffree.features.aspects import KINDS_OF_HEAD, comparisons_of
+from reffree.features.aspects import Heads, comparisons_of
 from reffree.features.linear import MIN_GROUPS
 from reffree.scorers.fitting import (
     DEFAULT_RECIPE,
@@ -45,6 +46,7 @@ from sms.signature import library_versions
 
 SIDES_READ = ("train", "test")
 JUDGED_DOCUMENTS = 200  # test documents that a scorer is judged by, at most
+DOCUMENTS_OF_KIND = 100  # training documents of each kind of text, at most, where there are several
 N_FOLDS = 5
 
 
@@ -75,20 +77,25 @@ def train_features(
     device, config = chosen_device(settings.device), recipe.feature_config
     inputs = with_content(list_inputs(paths))
     is_own_table = is_table(paths, settings.columns or {})
-    made = _of_table(paths, settings) if is_own_table else _of_pairs(paths, settings, recipe, tell)
-    pairs, values = fit_scorer(made.training, config, device=device, on_stage=tell)
+    if is_own_table:
+        made = _of_table(paths, settings)
+    else:
+        made = (_of_kinds if recipe.is_by_kind else _of_pairs)(paths, settings, recipe, tell)
+    pairs, values = fit_scorer(
+        made.training, config, heads=recipe.heads, device=device, on_stage=tell
+    )
     tried: Mapping[str, float] = {}
     if agreement is not None:
         tell("comparing the recipes")
-        pairs, tried = _best_recipe(made.training, values, pairs, agreement)
+        pairs, tried = _best_recipe(made.training, values, pairs, recipe.heads, agreement)
     tell("judging")
-    held_out = judge_heads(made.test, pairs) if made.test else {}
+    held_out = judge_heads(made.test, pairs, recipe.heads) if made.test else {}
     preferences = []
     if is_own_table and not held_out:
         test = list(chain.from_iterable(made.test))
         fitted_by = next(iter(tried), DEFAULT_RECIPE)
         preferences = judge_preferences(
-            made.training, test, pairs, values, fitted_by, settings.seed
+            made.training, test, pairs, values, recipe.heads, fitted_by, settings.seed
         )
     trained_on = {
         "files": [base_name(file.path) for file in inputs],
@@ -122,11 +129,14 @@ def _best_recipe(
     examples: Sequence[Example],
     values: np.ndarray,
     pairs: LinearPairs,
+    heads: Heads,
     agreement: Callable[[LinearPairs], float],
 ) -> tuple[LinearPairs, dict[str, float]]:
     """Fit by all recipes; return the best and the agreement of each, the largest first."""
     config = pairs.features.config
-    models = {name: fit_heads(examples, values, config, recipe=name) for name in RECIPES}
+    models = {
+        name: fit_heads(examples, values, config, heads=heads, recipe=name) for name in RECIPES
+    }
     fitted = {
         name: LinearPairs(model, pairs.features)
         for name, model in models.items()
@@ -137,8 +147,41 @@ def _best_recipe(
     return fitted[order[0]], {name: tried[name] for name in order}
 
 
-def _of_pairs(
+def _of_kinds(
     paths: Sequence[str], settings: TrainSettings, recipe: LinearRecipe, tell: Callable[[str], None]
+) -> Material:
+    """Take as much from every path, a kind of text each: what is learned counts the same."""
+    made = [_of_pairs([path], settings, recipe, tell, DOCUMENTS_OF_KIND) for path in paths]
+    training: list[Example] = []
+    test: list[Sequence[Example]] = []
+    n_pairs, left_out = Counter[str](), Counter[str]()
+    for number, of_kind in enumerate(made):
+        n_documents = len({one.document_id for one in of_kind.training})
+        weight = DOCUMENTS_OF_KIND / n_documents
+
+        def named(one: Example, number: int = number, weight: float = weight) -> Example:
+            # two files may call their documents alike
+            return replace(one, document_id=f"{number}:{one.document_id}", weight=weight)
+
+        training += map(named, of_kind.training)
+        test += [[named(one) for one in group] for group in of_kind.test]
+        n_pairs.update(of_kind.n_pairs)
+        left_out.update(of_kind.left_out)
+    return Material(
+        training=training,
+        test=test,
+        n_pairs=n_pairs,
+        left_out=left_out,
+        source_sample=[key for of_kind in made for key in of_kind.source_sample],
+    )
+
+
+def _of_pairs(
+    paths: Sequence[str],
+    settings: TrainSettings,
+    recipe: LinearRecipe,
+    tell: Callable[[str], None],
+    n_documents: int = FITTED_DOCUMENTS,
 ) -> Material:
     config = recipe.negatives
     with tempfile.TemporaryDirectory(prefix="assay-") as work:
@@ -146,7 +189,7 @@ def _of_pairs(
         pairs = prepare_for_negatives(config, paths, folder, settings, tell, sides=SIDES_READ)
         tell("making worse summaries")
         training, test = (pairs.examples(side, config) for side in SIDES_READ)
-        fitted = _of_documents(training, FITTED_DOCUMENTS)
+        fitted = _of_documents(training, n_documents)
         judged = _of_documents(test, JUDGED_DOCUMENTS)
         training.check_negatives("train", fitted)
         test.check_negatives("test", judged)
@@ -194,6 +237,7 @@ def judge_preferences(
     test: Sequence[Example],
     pairs: LinearPairs,
     values: np.ndarray,
+    heads: Heads,
     recipe: str,
     seed: int,
 ) -> list[Preferred]:
@@ -203,11 +247,11 @@ def judge_preferences(
     were fitted to the others. `values` are the features of the training examples, `recipe` is one
     of `fitting.RECIPES`.
     """
-    fitted, judged = (comparisons_of(rows, KINDS_OF_HEAD) for rows in (training, test))
+    fitted, judged = (comparisons_of(rows, heads.kinds) for rows in (training, test))
     is_cross_validated = not judged
     if is_cross_validated:
         judged, texts = fitted, texts_of(training)
-        scores = _cross_validated(training, pairs, values, recipe, seed)
+        scores = _cross_validated(training, pairs, values, heads, recipe, seed)
     else:
         texts = texts_of(test)
         scores = pairs.model.scores(pairs.features.read(*texts).values)
@@ -243,7 +287,12 @@ def _n_right(scores: np.ndarray, better: np.ndarray, worse: np.ndarray) -> float
 
 
 def _cross_validated(
-    examples: Sequence[Example], pairs: LinearPairs, values: np.ndarray, recipe: str, seed: int
+    examples: Sequence[Example],
+    pairs: LinearPairs,
+    values: np.ndarray,
+    heads: Heads,
+    recipe: str,
+    seed: int,
 ) -> np.ndarray:
     """Score each document by weights fitted to other documents, NaN where these are too few.
 
@@ -257,7 +306,9 @@ def _cross_validated(
         is_held = folds == k
         seen = [examples[place] for place in np.flatnonzero(~is_held).tolist()]
         config = pairs.features.config
-        model = fit_heads(seen, values[~is_held], config, least_groups=MIN_GROUPS, recipe=recipe)
+        model = fit_heads(
+            seen, values[~is_held], config, heads=heads, least_groups=MIN_GROUPS, recipe=recipe
+        )
         if model is not None and is_held.any():
             held = model.scores(values[is_held])
             for place, head in enumerate(model.heads):

@@ -22,8 +22,9 @@ class JudgeSettings(ScoringOptions):
     kept."""
     metrics: Sequence[str] = ()
     """Judge these metrics in addition to the usual ones, separated by commas; `assay metrics` lists
-    them. The usual ones are ROUGE, movers, cosine, the trained scorer `reffree@news` and the
-    baselines (such as `length`), against the reference and the source where the rows have them."""
+    them. The usual ones are ROUGE, movers, cosine, the trained scorers `reffree@news` and
+    `reffree@general`, and the baselines (such as `length`), against the reference and the source
+    where the rows have them."""
     raters: Sequence[str] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
     their names show several pools, such as expert-1 and turker-1."""

@@ -31,8 +31,8 @@ class NegativesSettings(PairSettings):
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
     language: Annotated[str, "CODE", language_code] = "en"
-    """Language of the texts, by its ISO 639 code. negate is for English only; in languages without
-    spaces only kinds that move whole sentences are made."""
+    """Language of the texts, by its ISO 639 code. negate and opinion are for English only; in
+    languages without spaces only kinds that move whole sentences are made."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
 
@@ -52,12 +52,12 @@ def negatives_config(
 
     Where neither kinds nor a preset are named, those that teach the heads of a scorer.
     """
-    from reffree.features.aspects import ALL_KINDS, POSITIVES_OF_HEADS
+    from reffree.features.aspects import NEWS_HEADS
     from reffree.negatives import PRESETS, NegativesConfig, kinds_for
 
     possible = kinds_for(given.get("language", "en"))
-    kinds_of_heads = tuple(kind for kind in ALL_KINDS if kind in possible)
-    heads = {"kinds": kinds_of_heads, "positives": POSITIVES_OF_HEADS}
+    kinds_of_heads = tuple(kind for kind in NEWS_HEADS.all_kinds if kind in possible)
+    heads = {"kinds": kinds_of_heads, "positives": NEWS_HEADS.positives}
     chosen: dict[str, Any] = dict(PRESETS[preset]) if preset else {} if kinds else heads
     if any("=" in kind for kind in kinds):
         weights = _weights(kinds)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from reffree.scorers.fitting import LinearRecipe
 
 FEATURES = "features"
+GENERAL = "general"
+"""The preset of the scorer of features, `reffree@general`; others are of neural scorers."""
 OF_MODELS = (
-    "head", "dropout", "preset", "loss", "calibration", "epochs", "batch_size", "learning_rate",
+    "head", "dropout", "loss", "calibration", "epochs", "batch_size", "learning_rate",
     "max_pieces", "patience", "ema_decay", "checkpoint_steps", "precision",
     "workers", "gpus_per_worker", "address", "encoder",
 )  # fmt: skip
@@ -70,8 +72,9 @@ class TrainSettings(PairSettings, MachineSettings):
     """Make these kinds of negatives, separated by commas, one of each for every pair. With weights
     (add=2,cross-pair=1) one kind is drawn at random. Default: for the scorer `features` the kinds
     that its heads learn from; for the others cross-pair."""
-    preset: Literal["bao2020"] | None = None
-    """Use the recipe of Bao et al. (bao2020)."""
+    preset: Literal["bao2020", "general"] | None = None
+    """Use the recipe of Bao et al. (bao2020), or for `features` that of `reffree@general`
+    (general): a few features that are not about news, from PAIRS with one kind of text each."""
     loss: Annotated[Literal["bce", "mse"] | None, "rare"] = None
     """Loss to minimise. Default: mse if all negatives are edits, otherwise bce."""
     calibration: Annotated[bool | None, "rare"] = None
@@ -106,7 +109,8 @@ class TrainSettings(PairSettings, MachineSettings):
 
     def recipe(self) -> Recipe | LinearRecipe:
         """Return the recipe of the scorer."""
-        scorer = self.scorer or ("bert" if self.preset else FEATURES)
+        is_neural = self.preset not in (None, GENERAL)
+        scorer = self.scorer or ("bert" if is_neural else FEATURES)
         self._check_options_of(scorer)
         if scorer == FEATURES and self.language != "en":
             raise ValueError(
@@ -116,13 +120,20 @@ class TrainSettings(PairSettings, MachineSettings):
                 "muse`"
             )
         if scorer == FEATURES:
-            from reffree.features.aspects import POSITIVES_OF_HEADS
+            from reffree.features.aspects import GENERAL_HEADS, NEWS_HEADS
             from reffree.scorers.fitting import LinearRecipe
 
-            kinds = self.negatives or ()
-            negatives = negatives_config(kinds, positives=POSITIVES_OF_HEADS, seed=self.seed)
-            metrics = tuple(self.metrics)
-            return LinearRecipe(negatives=negatives, metrics=metrics, models=self.models or {})
+            is_general = self.preset == GENERAL
+            heads = GENERAL_HEADS if is_general else NEWS_HEADS
+            kinds = self.negatives or heads.all_kinds
+            negatives = negatives_config(kinds, positives=heads.positives, seed=self.seed)
+            return LinearRecipe(
+                negatives=negatives,
+                metrics=tuple(self.metrics),
+                models=self.models or {},
+                heads=heads,
+                is_by_kind=is_general,
+            )
         return self._recipe_of_model(scorer)
 
     def _recipe_of_model(self, scorer: str) -> Recipe:
@@ -160,6 +171,8 @@ class TrainSettings(PairSettings, MachineSettings):
         if scorer == "bert" or self.head != "fc":
             wrong.append("dropout")
         wrong += OF_MODELS if scorer == FEATURES else OF_FEATURES
+        if (scorer == FEATURES) != (self.preset == GENERAL):
+            wrong.append("preset")
         if self.learning_curve and self.ratings is None:
             raise ValueError("`learning_curve` belongs to `ratings`; give both, or leave it out")
         defaults = {one.name: one.default for one in fields(self)}

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,32 +20,55 @@ from reffree.features.linear import Comparisons
 from reffree.negatives import POSITIVE
 from reffree.training_pairs.examples import Example
 
-_HEADS = TABLES["heads"]
-KINDS_OF_HEAD: dict[str, tuple[str, ...]] = {
-    head: tuple(table["kinds"]) for head, table in _HEADS.items()
-}
-"""Kinds of negatives, out of `negatives.KINDS`, by head."""
-ALL_KINDS = tuple(dict.fromkeys(kind for kinds in KINDS_OF_HEAD.values() for kind in kinds))
-POSITIVES_OF_HEADS = ("reference", "lead", "extract")
-"""What they are made from, out of `negatives.POSITIVES`."""
-COMPOSED_OF_HEAD = {head: tuple(table.get("composed", ())) for head, table in _HEADS.items()}
-"""What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a feature."""
 DIRECTIONS: dict[str, int] = (
     dict.fromkeys(WORD_FEATURES, 1)
     | dict.fromkeys(TABLES["directions"]["worse"], -1)
     | dict.fromkeys(TABLES["directions"]["either"], 0)
 )
 """Whether more of a feature is better (1), worse (-1) or may be either (0)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """What the heads of a scorer learn from, and what they read."""
+
+    positives: tuple[str, ...]
+    """What negatives are made from, out of `negatives.POSITIVES`."""
+    kinds: Mapping[str, Sequence[str]]
+    """Kinds of negatives, out of `negatives.KINDS`, by head."""
+    features: Mapping[str, tuple[str, ...]]
+    """What a head is fitted to; heads that are not there read all features."""
+    composed: Mapping[str, tuple[str, ...]]
+    """What a head reads as an equal part, not fitted (`fit_linear`), where no metric is a
+    feature."""
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Mapping[str, Any]], positives: Sequence[str]) -> Heads:
+        """Read the tables of `data/features.toml`."""
+        by_key = {
+            key: {head: tuple(table.get(key, ())) for head, table in tables.items()}
+            for key in ("kinds", "features", "composed")
+        }
+        return cls(positives=tuple(positives), **by_key)
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The kinds of all heads."""
+        return tuple(dict.fromkeys(kind for kinds in self.kinds.values() for kind in kinds))
+
+    def directions_of(self, head: str) -> dict[str, int] | None:
+        """Return the features that a head is fitted to, and their directions; None for all, any."""
+        if head not in self.features:
+            return None
+        return {name: DIRECTIONS[name] for name in self.features[head]}
+
+
+NEWS_HEADS = Heads.of(TABLES["heads"], ("reference", "lead", "extract"))
+GENERAL_HEADS = Heads.of(TABLES["general"], ("reference", "extract"))
+"""For any kind of text: the lead of a dialogue or a paper is no summary of it."""
 OVERALL = "overall"  # the head of candidates that do not say what they teach
 RATING_ATOL = 1e-9
 """Mean ratings that differ by no more are equal: they were summed in another order."""
-
-
-def directions_of(head: str) -> dict[str, int] | None:
-    """Return the features that a head is fitted to, and their directions; None for all and any."""
-    if head not in _HEADS:
-        return None
-    return {name: DIRECTIONS[name] for name in _HEADS[head]["features"]}
 
 
 def heads_of(example: Example, kinds_of_head: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -19,12 +19,15 @@ from reffree.negatives.hard_edits import ENGLISH
 from sms.metrics import baselines
 from sms.metrics.overlap import counts_in, number, number_ngrams
 from sms.metrics.rouge import rouge_of_words
-from sms.ragged import Ragged, owners_of, places_of, ranges
+from sms.ragged import Ragged, owners_of, places_of
 from sms.text import SegmentedTexts
 
 BAD_SHARE = 0.5
 """A sentence is bad if the document's nearest sentence has a smaller share of its words."""
 LEAD_SENTENCES = 5  # sentences of a document that a summary of news should not leave out
+SAID_SENTENCES = 10  # sentences of a document, those that the summary says most of, that are judged
+RECALLED_WORDS = 50
+"""Distinct content words of an ideal summary: it has those that its document repeats most."""
 STEM_LETTERS = 6
 """Words that begin with the same so many letters count as one: report, reports, reported."""
 
@@ -150,11 +153,10 @@ def _of_sentences(pairs: TextPairs) -> dict[str, np.ndarray]:
     steps = np.flatnonzero(owner[1:] == owner[:-1])
     is_forward = places[steps + 1] > places[steps]
     first = np.minimum(np.cumsum(lengths) - lengths, max(places.size - 1, 0))
-    n_lead = np.minimum(texts.lengths, LEAD_SENTENCES)
-    leads = Ragged.from_lengths(texts.values[ranges(texts.offsets[:-1], n_lead)], n_lead)
-    # texts with the leads of the documents after them
-    with_leads, of_lead = texts.and_rows(leads), pairs.source + len(texts)
-    lead_shares, _ = _nearest(content, with_leads, of_lead, pairs.candidate)
+    # the same, turned round: how much of each sentence of the document the summary says
+    n_in_source = texts.lengths[pairs.source]
+    said, _ = _nearest(content, texts, pairs.source, pairs.candidate)
+    source_owner, is_lead = owners_of(n_in_source), places_of(n_in_source) < LEAD_SENTENCES
     all_words = texts.expand(content)
     every_word = Ragged(np.arange(content.values.size), content.offsets)
     numbers, n_distinct = number(all_words.values)
@@ -168,12 +170,37 @@ def _of_sentences(pairs: TextPairs) -> dict[str, np.ndarray]:
         "words_least": _least(shares, owner, n),
         "words_bad": _means(np.where(np.isnan(shares), np.nan, shares < BAD_SHARE), owner, n),
         "linked": share_linked(content, texts, *both),
-        "lead_words": _means(lead_shares, owners_of(with_leads.lengths[of_lead]), n),
+        "lead_words": _means(said[is_lead], source_owner[is_lead], n),
+        "said": _means(*_largest(said, source_owner, SAID_SENTENCES), n),
+        "recalled": _recalled(Ragged(numbers, all_words.offsets), n_distinct, *both),
         "order": _means(is_forward, owner[steps], n),
         "place": _means(place, owner, n),
         "first_place": np.where(lengths > 0, place[first] if place.size else 0.0, np.nan),
         **_within(content, texts, pairs.candidate),
     }
+
+
+def _recalled(
+    words: Ragged, n_distinct: int, candidate: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    """Measure how many of the source's words are words of the candidate, against an ideal.
+
+    `words` has the content words of every text, by number. Every occurrence in the source counts,
+    so words that it repeats count more. The ideal are its `RECALLED_WORDS` most frequent words:
+    without it, a value would depend on the length of the source.
+    """
+    keys, n_times = np.unique(words.owners * n_distinct + words.values, return_counts=True)
+    owner = keys // n_distinct
+    distinct = Ragged.from_lengths(
+        keys % n_distinct, np.bincount(owner, minlength=len(words)).astype(np.int64)
+    )
+    ideal_counts, ideal_owner = _largest(n_times, owner, RECALLED_WORDS)
+    ideal = np.bincount(ideal_owner, weights=ideal_counts, minlength=len(words))[source]
+    in_source = counts_in(words.and_rows(distinct), n_distinct, candidate + len(words), source)
+    found = np.bincount(
+        owners_of(distinct.lengths[candidate]), weights=in_source, minlength=candidate.size
+    )
+    return np.divide(found, ideal, out=np.full(candidate.size, np.nan), where=ideal > 0)
 
 
 def _within(content: Ragged, texts: Ragged, candidate: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,6 +265,16 @@ def _means(values: Any, owner: np.ndarray, n: int) -> np.ndarray:  # noqa: ANN40
     sums = np.bincount(owner[is_known], weights=values[is_known], minlength=n)
     n_known = np.bincount(owner[is_known], minlength=n)
     return np.divide(sums, n_known, out=np.full(n, np.nan), where=n_known > 0)
+
+
+def _largest(values: np.ndarray, owner: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keep the `most` largest values of each owner, NaN left out; return them and their owners."""
+    is_known = ~np.isnan(values)
+    values, owner = values[is_known], owner[is_known]
+    order = np.lexsort((-values, owner))
+    n_of_owner = np.bincount(owner) if owner.size else np.zeros(0, dtype=np.int64)
+    kept = order[places_of(n_of_owner) < most]
+    return values[kept], owner[kept]
 
 
 def _least(values: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:

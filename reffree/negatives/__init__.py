@@ -130,6 +130,10 @@ KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     "negate": lambda m, rng: hard_edits.negate(m.positive, rng),
     "claim": lambda m, rng: edits.replace_sentences(m.positive, m.draw_near(rng), rng),
     "fuse": lambda m, rng: hard_edits.fuse(m.positive, m.read_source(), rng),
+    # names that change places, the subjects or aspects of the source, opinions turned round
+    "trade": lambda m, rng: hard_edits.trade(m.positive, m.read_source(), rng, m.language),
+    "term": lambda m, rng: hard_edits.exchange_terms(m.positive, m.read_source(), rng, m.language),
+    "opinion": lambda m, rng: hard_edits.turn_opinions(m.positive, rng),
     # neighbouring words change places
     "swap": lambda m, rng: edits.swap_words(m.positive, rng),
     # sentences or a phrase said twice; the end dropped, often in mid-sentence
@@ -139,10 +143,11 @@ KINDS: dict[str, Callable[[Material, np.random.Generator], Draft]] = {
     "break": lambda m, rng: edits.break_sentences(m.positive, rng),
 }
 """Every kind of negative by name."""
-ENGLISH_KINDS = ("negate",)
+ENGLISH_KINDS = ("negate", "opinion")
 """Kinds that know English words."""
 KINDS_OF_WORDS = (
     "add", "delete", "replace", "exchange", "fuse", "swap", "repeat", "truncate", "break",
+    "trade", "term",
 )  # fmt: skip
 """Kinds that put words together anew, with the spaces that languages with spaces need."""
 OF_NEAR = ("cross-pair-hard", "claim")  # kinds that use `Material.draw_near`

@@ -42,8 +42,15 @@ CASED_SHARE = 0.01
 
 _DATA = Path(__file__).parents[1] / "data"
 _LISTS = tomllib.loads((_DATA / "english.toml").read_text("utf-8"))
-_PAIRS = [pair.split() for pair in _LISTS.pop("opposites").split(",")]
-OPPOSITES = {word: other for a, b in _PAIRS for word, other in ((a, b), (b, a))}
+
+
+def _both_ways(pairs: str) -> dict[str, str]:
+    by_word = [pair.split() for pair in pairs.split(",")]
+    return {word: other for a, b in by_word for word, other in ((a, b), (b, a))}
+
+
+OPPOSITES = _both_ways(_LISTS.pop("opposites"))
+OPPOSITE_OPINIONS = _both_ways(_LISTS.pop("opinions"))
 ENGLISH = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 
 _MAX_REMEMBERED = 1 << 16
@@ -82,19 +89,94 @@ def exchange(
     )
     choices = _choices(spans, in_source)
     if not (is_cased and choices):
-        counts = Counter(token.word.casefold() for sentence in source for token in sentence)
-        repeated = {word for word, count in counts.items() if count >= _TERM_REPEATS}
-        choices += _choices(
-            _terms(reference, repeated, language), _terms(source, repeated, language)
-        )
+        choices += _choices_of_terms(reference, source, language)
+    return _exchanged(reference, choices, rng)
+
+
+def exchange_terms(
+    reference: Sequence[Sentence],
+    source: Sequence[Sentence],
+    rng: np.random.Generator,
+    language: str = "en",
+) -> Draft:
+    """Exchange words that the source repeats for others that it repeats: its aspects or subjects.
+
+    Of reviews, the food for the service; of papers, one thing that they are about for another.
+    """
+    return _exchanged(reference, _choices_of_terms(reference, source, language), rng)
+
+
+def _choices_of_terms(
+    reference: Sequence[Sentence], source: Sequence[Sentence], language: str
+) -> list[tuple[Span, list[Span]]]:
+    counts = Counter(token.word.casefold() for sentence in source for token in sentence)
+    repeated = {word for word, count in counts.items() if count >= _TERM_REPEATS}
+    return _choices(_terms(reference, repeated, language), _terms(source, repeated, language))
+
+
+def _exchanged(
+    text: Sequence[Sentence],
+    choices: Sequence[tuple[Span, list[Span]]],
+    rng: np.random.Generator,
+) -> Draft:
     chosen = draw_some(choices, rng, else_why="nothing to exchange")
     new: dict[int, Sequence[Token]] = {}
     for span, others in chosen:
-        other = others[int(rng.integers(len(others)))]
-        words = foreign(other.tokens)
-        new[span.start] = [words[0]._replace(gap=span.tokens[0].gap), *words[1:]]
-        new.update(dict.fromkeys(range(span.start + 1, span.start + len(span.tokens)), ()))
-    return Draft(substituted(reference, new), len(chosen), count_words(reference))
+        new |= _instead_of(span, others[int(rng.integers(len(others)))])
+    return Draft(substituted(text, new), len(chosen), count_words(text))
+
+
+def _instead_of(span: Span, other: Span) -> dict[int, Sequence[Token]]:
+    """Say what stands in whose place if one span is replaced by another, as `substituted` asks."""
+    words = foreign(other.tokens)
+    rest = range(span.start + 1, span.start + len(span.tokens))
+    first = words[0]._replace(gap=span.tokens[0].gap)
+    return {span.start: [first, *words[1:]], **dict.fromkeys(rest, ())}
+
+
+def trade(
+    text: Sequence[Sentence],
+    source: Sequence[Sentence],
+    rng: np.random.Generator,
+    language: str = "en",
+) -> Draft:
+    """Let two names of a summary change places, wherever they stand: who did it, and to whom.
+
+    Two numbers, days or months of one kind may trade places as well.
+    """
+    lower = {t.word for one in (source, text) for s in one for t in s if t.word.islower()}
+    by_kind: dict[str, dict[str, Span]] = {}
+    spans = _names_and_numbers(text, lower, language)
+    for span in spans:
+        by_kind.setdefault(span.kind, {}).setdefault(span.form, span)
+    several = [list(of_kind.values()) for of_kind in by_kind.values() if len(of_kind) > 1]
+    if not several:
+        raise CannotEdit("no two names or numbers")
+    of_kind = several[int(rng.integers(len(several)))]
+    a, b = (of_kind[k] for k in rng.choice(len(of_kind), size=2, replace=False).tolist())
+    other_of = {(a.kind, a.form): b, (b.kind, b.form): a}
+    traded = [span for span in spans if (span.kind, span.form) in other_of]
+    new: dict[int, Sequence[Token]] = {}
+    for span in traded:
+        new |= _instead_of(span, other_of[span.kind, span.form])
+    return Draft(substituted(text, new), len(traded), count_words(text))
+
+
+def turn_opinions(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
+    """Turn opinions into their opposite: friendly into rude, recommend into avoid."""
+    tokens = [token for sentence in text for token in sentence]
+    choices = [
+        (place, (_in_place_of(token, OPPOSITE_OPINIONS[token.word.lower()]),))
+        for place, token in enumerate(tokens)
+        if token.word.lower() in OPPOSITE_OPINIONS
+    ]
+    new = dict(draw_some(choices, rng, else_why="no opinion to turn round"))
+    return Draft(substituted(text, new), len(new), len(tokens))
+
+
+def _in_place_of(token: Token, word: str) -> Token:
+    shown = word.capitalize() if token.word[:1].isupper() else word
+    return Token(token.gap, shown, is_kept=False)
 
 
 def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
@@ -107,9 +189,7 @@ def negate(text: Sequence[Sentence], rng: np.random.Generator) -> Draft:
         if word == "not":
             choices.append((place, ()))
         elif word in OPPOSITES:
-            other = OPPOSITES[word]
-            shown = other.capitalize() if token.word[:1].isupper() else other
-            choices.append((place, (Token(token.gap, shown, False),)))
+            choices.append((place, (_in_place_of(token, OPPOSITES[word]),)))
         elif word in ENGLISH["auxiliaries"] and follows.isalpha() and follows != "not":
             choices.append((place, (token, Token(" ", "not", False))))
     new = dict(draw_some(choices, rng, else_why="nothing to turn round"))

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from reffree.features import FeatureConfig, PairFeatures
-from reffree.features.aspects import (
-    COMPOSED_OF_HEAD,
-    KINDS_OF_HEAD,
-    comparisons_of,
-    directions_of,
-    heads_of,
-)
+from reffree.features.aspects import NEWS_HEADS, Heads, comparisons_of, heads_of
 from reffree.features.linear import LinearModel, fit_linear
 from reffree.negatives import POSITIVE, REFERENCE, NegativesConfig
 from reffree.scorers.evaluation import Judged, KindFigures
@@ -33,7 +27,7 @@ RECIPES: dict[str, tuple[bool, tuple[str, ...] | None]] = {
     "few features, from references alone": (True, (REFERENCE,)),
     "few features, from copied summaries alone": (True, ("lead", "extract")),
 }
-"""What may be tried: whether `aspects` says what a head reads, and the positives (None for all)."""
+"""What may be tried: whether `Heads` says what a head reads, and the positives (None for all)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +37,9 @@ class LinearRecipe:
     negatives: NegativesConfig
     metrics: tuple[str, ...] = ()  # whose columns are features, in addition to those of words
     models: Mapping[str, Any] = field(default_factory=dict)  # of these metrics, by alias
+    heads: Heads = NEWS_HEADS
+    is_by_kind: bool = False
+    """Whether every path has another kind of text, which counts as much as each of the others."""
 
     @property
     def feature_config(self) -> FeatureConfig:
@@ -54,6 +51,7 @@ def fit_scorer(
     examples: Sequence[Example],
     config: FeatureConfig,
     *,
+    heads: Heads = NEWS_HEADS,
     device: str = "cpu",
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> tuple[LinearPairs, np.ndarray]:
@@ -62,7 +60,7 @@ def fit_scorer(
     `on_stage` is called with what is being done. Raises `ValueError` if no document has a better
     and a worse candidate, or too few have.
     """
-    if not comparisons_of(examples, KINDS_OF_HEAD):
+    if not comparisons_of(examples, heads.kinds):
         raise ValueError(
             f"nothing to compare in {len(examples)} training rows: a document needs a good "
             "candidate and a worse one, told apart by `label` or `kind`"
@@ -73,7 +71,7 @@ def fit_scorer(
     features.fit_copies(*texts_of(good[:MEASURED_COPIES]))
     values = features.read(*texts_of(examples)).values
     on_stage("fitting")
-    model = fit_heads(examples, values, features.config)
+    model = fit_heads(examples, values, features.config, heads=heads)
     assert model is not None, "there is something to compare"  # noqa: S101
     return LinearPairs(model, features), values
 
@@ -83,6 +81,7 @@ def fit_heads(
     values: np.ndarray,
     config: FeatureConfig,
     *,
+    heads: Heads = NEWS_HEADS,
     least_groups: int = 0,
     recipe: str = DEFAULT_RECIPE,
 ) -> LinearModel | None:
@@ -92,25 +91,29 @@ def fit_heads(
     examples, values = list(compress(examples, is_kept)), values[is_kept]
     comparisons = {
         head: of_head
-        for head, of_head in comparisons_of(examples, KINDS_OF_HEAD).items()
+        for head, of_head in comparisons_of(examples, heads.kinds).items()
         if np.unique(of_head.groups).size >= least_groups
     }
     if not comparisons:
         return None
     if not has_directions:
         return fit_linear(config, values, comparisons)
-    directions = {head: by_feature for head in comparisons if (by_feature := directions_of(head))}
-    composed = {head: config.metrics or COMPOSED_OF_HEAD.get(head, ()) for head in directions}
+    directions = {
+        head: by_feature for head in comparisons if (by_feature := heads.directions_of(head))
+    }
+    composed = {head: config.metrics or heads.composed[head] for head in directions}
     return fit_linear(config, values, comparisons, directions, composed)
 
 
-def judge_heads(groups: Sequence[Sequence[Example]], pairs: LinearPairs) -> dict[str, KindFigures]:
+def judge_heads(
+    groups: Sequence[Sequence[Example]], pairs: LinearPairs, heads: Heads = NEWS_HEADS
+) -> dict[str, KindFigures]:
     """Judge each head by the kinds that teach it, as `HEAD: KIND`."""
     rows = list(chain.from_iterable(groups))
     scores = pairs.score(*texts_of(rows)).scores
     by_kind: dict[str, KindFigures] = {}
     for place, head in enumerate(pairs.heads):
-        teaches = [one.kind == POSITIVE or head in heads_of(one, KINDS_OF_HEAD) for one in rows]
+        teaches = [one.kind == POSITIVE or head in heads_of(one, heads.kinds) for one in rows]
         head_scores = np.where(teaches, scores[:, place], np.nan)
         judged = Judged.of(groups, 0, head_scores, np.zeros(len(rows), dtype=bool))
         figures_of_head = judged.by_kind(has_threshold=False)

@@ -1,8 +1,8 @@
 """Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
 
-`reffree@DIR.HEAD` is one head of a scorer that has several, `reffree@news` the scorer that comes
-with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1 where some text was too long
-for the model and only its lead was read, 0 elsewhere. Importing it loads no model library.
+`reffree@DIR.HEAD` is one head of a scorer that has several; `reffree@news` and `reffree@general`
+come with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1 where some text was too
+long for the model and only its lead was read, 0 elsewhere. Importing it loads no model library.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class LearnedMetric(WholeTextMetric):
 METRICS[NAME] = LearnedMetric(
     name=NAME,
     spec=f"{PREFIX}DIR",
-    summary="a scorer from `assay train`, or `news`; `.HEAD` for one of its heads",
+    summary="a scorer from `assay train`, `news` or `general`; `.HEAD` for one of its heads",
     higher_is="better",
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},

@@ -259,7 +259,7 @@ def load_scorer(
     cache_folder: AnyPath | None = None,
     threads: int | None = None,
 ) -> LearnedScorer:
-    """Load a scorer from a folder that `assay train` wrote, or the one in the package, `news`.
+    """Load a scorer from a folder that `assay train` wrote, or one in the package.
 
     `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
     vectors of an encoder that is not trained, and what the models of its metrics answer. Raises

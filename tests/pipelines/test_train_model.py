@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,15 @@ import torch
 from scipy.special import logit
 from scipy.stats import pearsonr, rankdata
 
+import assay
 from cluster import list_inputs, with_content
 from pipelines import train as module
 from pipelines.cli.app import run
 from pipelines.settings.train import TrainSettings
 from pipelines.train_model import train_fingerprint
 from pipelines.train_on_ratings import agreement_inside
-from reffree.scorers.fitting import RECIPES
+from reffree.features.aspects import GENERAL_HEADS
+from reffree.scorers.fitting import RECIPES, fit_scorer
 from reffree.scorers.naming import PACKAGED
 from reffree.scorers.scorer import load_scorer
 from tests.commands import wrong
@@ -201,6 +204,8 @@ def rated(n=12):
         ("word", {"max_pieces": 8}, "max_pieces"),
         ("sentence with the head cnn", {"head": "cnn", "dropout": 0.5}, "dropout"),
         ("bert", {"dropout": 0.5}, "dropout"),
+        ("features", {"preset": "bao2020"}, "preset"),
+        ("word", {"preset": "general"}, "preset"),
     ],
 )
 def test_option_that_would_not_be_read_is_rejected(scorer, settings, name):
@@ -228,6 +233,39 @@ def test_recipes_follow_from_the_settings():
     assert recipe(scorer="bert", negatives=("add",)).model.is_calibrated
     assert not published.model.is_calibrated
     assert recipe(preset="bao2020", calibration=True).model.is_calibrated
+    general = recipe(preset="general")
+    assert general.heads == GENERAL_HEADS
+    assert general.negatives.kinds == GENERAL_HEADS.all_kinds
+    assert (general.is_by_kind, recipe().is_by_kind) == (True, False)
+
+
+def test_kinds_of_text_count_the_same_whatever_their_number(tmp_path, monkeypatch):
+    """Their documents have the same names, and are not compared with each other."""
+    fitted = {}
+
+    def spy(examples, *given, **options):
+        fitted["examples"] = examples
+        return fit_scorer(examples, *given, **options)
+
+    monkeypatch.setattr("pipelines.train_features.fit_scorer", spy)
+    files = []
+    for name, n in (("many", 60), ("few", 30)):
+        rows = [row | {"source": f"{name} said so. {row['source']}"} for row in news(n)]
+        files.append(tmp_path / f"{name}.jsonl")
+        files[-1].write_text("\n".join(map(json.dumps, rows)))
+    assay.train(files, out=tmp_path / "scorer", preset="general")
+    examples = fitted["examples"]
+    weight_of, documents = Counter(), {}
+    for one in examples:
+        kind = one.source.split()[0]
+        documents.setdefault(kind, set()).add(one.document_id)
+        weight_of[one.document_id] = one.weight
+    n_documents = {kind: len(ids) for kind, ids in documents.items()}
+    assert n_documents["many"] > n_documents["few"]
+    assert not documents["many"] & documents["few"]
+    sums = [sum(weight_of[name] for name in ids) for ids in documents.values()]
+    assert sums[0] == pytest.approx(sums[1])
+    assert list(load_scorer(tmp_path / "scorer").heads) == list(GENERAL_HEADS.kinds)
 
 
 def test_another_device_or_precision_does_not_go_on(pairs):

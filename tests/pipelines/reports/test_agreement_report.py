@@ -243,6 +243,25 @@ def test_metric_that_a_baseline_beats_is_not_recommended(result, tmp_path):
         assert ("length alone has 0.97" in render_report(changed)) == (use == "no metric")
 
 
+@pytest.mark.parametrize("length", [0.97, 0.5])
+def test_shipped_scorer_below_a_baseline_is_named_with_what_to_do(result, length):
+    named = {"sms": "reffree@general.fluency", "rouge_L": "reffree@news"}
+    is_length = pl.when(metric="length", aspect="relevance")
+    correlations = result.correlations.with_columns(
+        value=is_length.then(length).otherwise("value"), metric=pl.col("metric").replace(named)
+    )
+    changed = dataclasses.replace(result, correlations=correlations)
+    advice = verdict_of(changed, "system", "pearson").advice
+    if length == 0.5:
+        assert advice == []
+    else:
+        (line,) = advice
+        expected = "for relevance (reffree@general.fluency 0.81, length 0.97). Train one"
+        assert expected in line
+        assert "assay train --ratings" in line
+    assert verdict_of(result, "system", "pearson").advice == []  # no shipped scorer was judged
+
+
 def test_report_of_one_metric_without_raters_and_texts(result, tmp_path):
     of_metric = ("correlations", "sample_size", "power")
     kept = {name: getattr(result, name).filter(metric="sms") for name in of_metric}

@@ -9,13 +9,11 @@ import pytest
 
 from reffree.features import WORD_FEATURES, FeatureConfig
 from reffree.features.aspects import (
-    ALL_KINDS,
-    COMPOSED_OF_HEAD,
     DIRECTIONS,
-    KINDS_OF_HEAD,
-    POSITIVES_OF_HEADS,
+    GENERAL_HEADS,
+    NEWS_HEADS,
+    Heads,
     comparisons_of,
-    directions_of,
     rated_comparisons,
 )
 from reffree.features.linear import BOUND, PENALTIES, Comparisons, fit_linear, fit_weights
@@ -25,6 +23,7 @@ from reffree.scorers.scorer import LearnedScorer, load_scorer
 from reffree.training_pairs.examples import Example
 
 TABLE = {"one": ("delete", "repeat"), "two": ("repeat", "swap")}
+HEADS = Heads(positives=("reference", "lead"), kinds=TABLE, features={}, composed={})
 THREE = FeatureConfig(names=("length", "density", "order"))
 
 
@@ -182,15 +181,16 @@ def test_nothing_to_compare_rejected(rows):
         fit_scorer(made, FeatureConfig())
 
 
-def test_heads_read_what_there_is_and_nothing_of_length():
-    assert set(ALL_KINDS) <= set(KINDS)
-    assert set(POSITIVES_OF_HEADS) <= set(POSITIVES)
-    assert list(KINDS_OF_HEAD) == ["coherence", "consistency", "fluency", "relevance"]
+@pytest.mark.parametrize(("scorer", "heads"), [("news", NEWS_HEADS), ("general", GENERAL_HEADS)])
+def test_heads_read_what_there_is_and_nothing_of_length(scorer, heads):
+    assert set(heads.all_kinds) <= set(KINDS)
+    assert set(heads.positives) <= set(POSITIVES)
+    assert list(heads.kinds) == ["coherence", "consistency", "fluency", "relevance"]
     assert set(DIRECTIONS) == set(WORD_FEATURES)
-    assert directions_of("mine") is None
-    model = load_scorer("news")._pairs.model
+    assert heads.directions_of("mine") is None
+    model = load_scorer(scorer)._pairs.model
     for head, fitted in model.heads.items():
-        names, composed = set(directions_of(head)), set(COMPOSED_OF_HEAD[head])
+        names, composed = set(heads.directions_of(head)), set(heads.composed[head])
         assert names <= set(WORD_FEATURES) - {"length", "sentence_length", "compression"}
         assert not composed & names
         for name, weight in zip(model.features.names, fitted.weights, strict=True):
@@ -214,16 +214,13 @@ def pairs():
             for kind, text in rows
         ]
     config = LinearRecipe(negatives=NegativesConfig(kinds=("repeat",))).feature_config
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("reffree.scorers.fitting.KINDS_OF_HEAD", TABLE)
-        return fit_scorer(made, config)[0], made
+    return fit_scorer(made, config, heads=HEADS)[0], made
 
 
-def test_heads_learn_their_kinds(pairs, monkeypatch):
-    monkeypatch.setattr("reffree.scorers.fitting.KINDS_OF_HEAD", TABLE)
+def test_heads_learn_their_kinds(pairs):
     scorer, made = pairs
     groups = [made[k : k + 3] for k in range(0, len(made), 3)]
-    found = judge_heads(groups, scorer)
+    found = judge_heads(groups, scorer, HEADS)
     assert set(found) == {"one: repeat", "two: repeat", "two: swap"}
     assert {figures.preferred for figures in found.values()} == {1.0}
     assert {figures.accuracy for figures in found.values()} == {None}

@@ -1,5 +1,6 @@
 """Features of pairs: by hand, against other implementations, and what must not change them."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +32,9 @@ BY_HAND = {
     "words_mean": [1, 1 / 2, np.nan, 0],
     "words_least": [1, 1 / 2, 1 / 3, 0],
     "linked": [1, 2 / 3, np.nan, 0],
+    # the document's sentences have 6, 2 and 4 of these words, all different
+    "said": [(5 / 6 + 0 + 3 / 4) / 3, (2 / 6 + 0 + 2 / 4) / 3, (0 + 1 / 2 + 0) / 3, 0],
+    "recalled": [8 / 12, 4 / 12, 1 / 12, 0],
     "order": [1, np.nan, 0, np.nan],
     "unknown_words": [0, 0, 2 / 5, 1],
     "unknown_names": [0, 0, 2 / 5, 0],
@@ -47,6 +51,27 @@ def test_values_by_hand(name, values):
     expected = np.array(BY_HAND[name])
     asked = ~np.isnan(expected)
     np.testing.assert_allclose(values[name][asked], expected[asked], atol=1e-12)
+
+
+def test_what_is_said_and_recalled_match_sets(rng):
+    words = np.array([f"word{k}" for k in range(10, 90)])
+    chance = 1 / np.arange(1, words.size + 1)
+    chance /= chance.sum()
+    sentences = [rng.choice(words, 12, p=chance).tolist() for _ in range(30)]
+    candidate = [rng.choice(words, 15, p=chance).tolist() for _ in range(3)]
+    texts = [" ".join(f"{' '.join(one).capitalize()}." for one in text)
+             for text in (sentences, candidate)]  # fmt: skip
+    found = PairFeatures(FeatureConfig()).read([texts[0]], [texts[1]]).values[0]
+    by_name = dict(zip(WORD_FEATURES, found, strict=True))
+    shares = [
+        max(len(set(one) & set(other)) / len(set(one)) for other in candidate) for one in sentences
+    ]
+    assert by_name["said"] == pytest.approx(np.mean(sorted(shares)[-10:]))
+    counts = Counter(word for one in sentences for word in one)
+    assert len(counts) > 50
+    ideal = sum(n for _, n in counts.most_common(50))
+    has = sum(counts[word] for word in {word for one in candidate for word in one})
+    assert by_name["recalled"] == pytest.approx(has / ideal)
 
 
 def test_pair_does_not_change_with_the_others():

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from reffree.negatives import edits
 from reffree.negatives.edits import FEWEST_BROKEN, CannotEdit, cut_text, join
-from reffree.negatives.hard_edits import exchange, fuse, negate, unimportant_sentences
+from reffree.negatives.hard_edits import (
+    exchange,
+    exchange_terms,
+    fuse,
+    negate,
+    trade,
+    turn_opinions,
+    unimportant_sentences,
+)
 from sms.text.words import split_words
 
 # No word of it occurs in the texts below, so an alignment cannot match a new word by chance.
@@ -169,6 +177,9 @@ def test_replacement_differs_in_more_than_case(rng):
         (edits.truncate, "Alone", "one word only"),
         (edits.break_sentences, "It was closed. Why?", "no sentence to break"),
         (negate, "Cats sleep.", "nothing to turn round"),
+        (turn_opinions, "They met at noon.", "no opinion to turn round"),
+        (lambda text, rng: trade(text, MEETING, rng), "Bell slept.", "no two names or numbers"),
+        (lambda text, rng: exchange_terms(text, LOWER, rng), "It slept.", "nothing to exchange"),
         # a capital at the start of a sentence makes no name
         (lambda text, rng: exchange(text, MEETING, rng), "Weather was fine.", "nothing to exch"),
     ],
@@ -242,6 +253,43 @@ def test_statement_is_turned_round(text, expected):
     drafts = [negate(cut_text(text), Rated(0, seed)) for seed in range(30)]
     assert {draft.text for draft in drafts} == expected
     assert all(draft.label < 1 for draft in drafts)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # all places of two names, as speakers that are taken for each other
+        ("Bell asks Dunn. Then Dunn sings.", {"Dunn asks Bell. Then Bell sings."}),
+        ("Anna Bell saw Rome.", {"Rome saw Anna Bell."}),
+        # a number for a number, a day for a day
+        ("We paid 40 on Monday, 75 on Friday.",
+         {"We paid 75 on Monday, 40 on Friday.", "We paid 40 on Friday, 75 on Monday."}),
+    ],
+)  # fmt: skip
+def test_names_change_places(text, expected):
+    drafts = [trade(cut_text(text), MEETING, np.random.default_rng(k)) for k in range(30)]
+    assert {draft.text for draft in drafts} == expected
+    assert all(draft.label < 1 for draft in drafts)
+
+
+def test_terms_are_exchanged_though_there_are_names():
+    source = cut_text("Anna liked the service . Bell had breakfast . service , breakfast .")
+    text = cut_text("Anna praised the service.")
+    drafts = [exchange_terms(text, source, Rated(0, seed)) for seed in range(20)]
+    assert {draft.text for draft in drafts} == {"Anna praised the breakfast."}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Friendly staff.", {"Rude staff."}),
+        ("I love it.", {"I hate it."}),
+        ("I hate the clean room.", {"I love the clean room.", "I hate the dirty room."}),
+    ],
+)
+def test_opinions_are_turned_round(text, expected):
+    drafts = [turn_opinions(cut_text(text), Rated(0, seed)) for seed in range(30)]
+    assert {draft.text for draft in drafts} == expected
 
 
 def test_fused_sentence_begins_as_one_and_ends_as_another():

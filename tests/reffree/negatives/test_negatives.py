@@ -21,7 +21,8 @@ from tests.reffree.conftest import make_pairs, write_buckets
 
 VOCABULARY = ("xylem", "xenon", "xerox")
 OF_OTHERS = ("cross-pair", "cross-pair-hard", "sentence-replace", "claim")
-OWN_KINDS = tuple(kind for kind in KINDS if kind not in (*OF_OTHERS, "negate", "exchange"))
+OF_RICHER_TEXTS = ("negate", "exchange", "term", "opinion")
+OWN_KINDS = tuple(kind for kind in KINDS if kind not in (*OF_OTHERS, *OF_RICHER_TEXTS))
 """Kinds that look at no other document, and that the plain documents of these tests have."""
 
 
