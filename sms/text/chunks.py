@@ -1,7 +1,9 @@
 """Whitespace-separated chunks of texts, each with a number that it keeps.
 
 Texts are read as Arrow has them, bytes of UTF-8 one after the other: a chunk is hashed where it
-stands, and only one that was never seen before becomes a string of Python.
+stands, and only one that was never seen before becomes a string of Python. (Arrow's own
+`utf8_split_whitespace` now and then takes a space for a chunk where several of different kinds
+stand together.)
 """
 
 from __future__ import annotations
