@@ -256,9 +256,8 @@ def test_shipped_scorer_below_a_baseline_is_named_with_what_to_do(result, length
         assert advice == []
     else:
         (line,) = advice
-        expected = "for relevance (reffree@general.fluency 0.81, length 0.97). Train one"
-        assert expected in line
-        assert "assay train --ratings" in line
+        assert "for relevance (reffree@general.fluency 0.81, length 0.97). Judge a" in line
+        assert "`assay train PAIRS --preset general`" in line
     assert verdict_of(result, "system", "pearson").advice == []  # no shipped scorer was judged
 
 
