@@ -16,10 +16,10 @@ WEAK = ("length", "density")
 """Baselines that a metric must beat to be worth its time."""
 SHIPPED = ("news", "general")
 """The scorers without references that come with the package."""
-TRAINED_ON_PAIRS = (
+TRIED_INSTEAD = (
     "on reviews, the first had .33 in coherence, the second .22, and `reffree@general` .14"
 )
-"""What that was worth where it was measured (research/general-scorer.md)."""
+"""What these two were worth where it was measured (research/general-scorer.md)."""
 MOST_NAMED = 4
 """Tied metrics that are named; the table has all."""
 NOT_USABLE = "no metric"
@@ -190,9 +190,9 @@ class Verdict:
         )
         return [
             f"No scorer that comes with Assay reaches the baselines for {listed([*said])}. Judge a "
-            "language model, too (`--metrics likelihood@MODEL`), or a scorer that you train on some "
-            "500 good summaries of your kind of text (`assay train PAIRS --preset general`); "
-            f"{TRAINED_ON_PAIRS}"
+            "language model, too (`--metrics likelihood@MODEL`), or a scorer that you train on "
+            "some 500 good summaries of your kind of text (`assay train PAIRS --preset general`); "
+            f"{TRIED_INSTEAD}"
         ]
 
 
