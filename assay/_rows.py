@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cluster.ids import id_text
-from cluster.schema import MissingColumnError, column_called
+from cluster.rows import Rows as RowsOfFile
+from cluster.schema import MissingColumnError, Wanted, canonical_table, column_called
 from cluster.store import write_whole
+from cluster.text_cells import corpus_arrays
 from pipelines.settings.score import ScoreSettings
 from sms.naming import OneOrMore, nearest
 from sms.settings import shown
@@ -47,6 +50,10 @@ _OURS_IN_DATA = "assay."
 _OURS = {alias: ours for ours, accepted in _ACCEPTED.items() for alias in accepted}
 
 
+class _CellsOfSeveralKinds(ValueError):
+    """A column has cells that are no column of Arrow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Rows, and how scores are put to them."""
@@ -64,12 +71,30 @@ class Memory:
         is_listed = isinstance(self.data, list)
         return len(self.data if is_listed else next(iter(self.columns.values()), ()))
 
-    def texts(self, needed: Sequence[str]) -> pa.Table:
-        """Return the columns that a scorer needs, by our names; which is missing, it will say."""
+    def texts(self, wanted: Wanted) -> pa.Table:
+        """Return the canonical table that a scorer reads; which column is missing, it will say.
+
+        Where the cells of a column are of several kinds, those that are not what it must hold make
+        their rows unreadable, as in a file of JSON.
+        """
         named = self._named()
-        return self._table(
-            {ours: named[ours] for ours in named if _PLURALS.get(ours, ours) in needed}
-        )
+        read = {ours: named[ours] for ours in named if _PLURALS.get(ours, ours) in wanted.needed}
+        try:
+            table, reasons = self._table(read), None
+        except _CellsOfSeveralKinds:
+            cells = {_PLURALS.get(ours, ours): self._listed(read[ours]) for ours in read}
+            rows = RowsOfFile(cells, range(1, self.n_rows + 1))
+            table, reasons = corpus_arrays(
+                rows, {name: name for name in cells}, wanted, is_csv=False
+            )
+        return canonical_table(table, wanted, reasons=reasons, where="`data`")
+
+    def _listed(self, theirs: Any) -> list[Any]:
+        """Return the cells of one column, or of several as a list in each row, as Python's own."""
+        if not isinstance(theirs, str):
+            return [list(row) for row in zip(*map(self._listed, theirs), strict=True)]
+        cells = self.columns[theirs]
+        return [*map(_plain, cells.to_list() if hasattr(cells, "to_list") else cells)]
 
     def run(self, arguments: dict[str, Any]) -> ScoreRun:
         """Score them as a corpus of files, into a folder."""
@@ -308,11 +333,21 @@ def _array(name: str, cells: Any) -> pa.Array:
         ) from error
     except pa.ArrowException as error:
         what = str(error).partition("\n")[0]
-        raise ValueError(
+        raise _CellsOfSeveralKinds(
             f"column `{name}` of `data` must have cells of one kind, such as text; {what}"
         ) from error
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     return pc.run_end_decode(cells) if pa.types.is_run_end_encoded(cells.type) else cells
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell with lists for tuples and arrays, None for what is missing."""
+    if hasattr(cell, "tolist"):  # of NumPy
+        cell = cell.tolist()
+    if isinstance(cell, list | tuple):
+        return [*map(_plain, cell)]
+    is_missing = isinstance(cell, float) and math.isnan(cell)
+    return None if is_missing or type(cell).__name__ in ("NAType", "NaTType") else cell
 
 
 def _encoded(cell: Any) -> Any:

@@ -161,7 +161,7 @@ class Scorer:
         import pyarrow as pa
 
         from cluster.parts import STATUS
-        from cluster.schema import CANDIDATE, UNREADABLE, Wanted, canonical_table
+        from cluster.schema import CANDIDATE, UNREADABLE, Wanted
         from cluster.worker import score_tables
         from sms.noticing import TEXTS_LOOKED_AT
         from sms.text.sentences import sentence_end
@@ -172,7 +172,7 @@ class Scorer:
         table = pa.table({UNREADABLE: pa.array([], pa.string())})
         if memory.n_rows:
             with memory.naming_columns():
-                table = canonical_table(memory.texts(needed), wanted, where="`data`")
+                table = memory.texts(wanted)
             self._notices.look_at(table[CANDIDATE][:TEXTS_LOOKED_AT].to_pylist())
         starts = range(0, max(len(table), 1), config.batch_rows)
         batches = [table.slice(start, config.batch_rows) for start in starts]

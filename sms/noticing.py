@@ -39,6 +39,9 @@ _FEWEST_COUNTED = 100  # words that an encoder must have read
 # less than .1; the share of a whole declaration of human rights is .11 (Vietnamese) to .60, and
 # that of its stop words in the list of an unrelated language mostly below .2.
 _FEW_STOP_WORDS, _MANY_STOP_WORDS = 0.15, 0.2
+_FEWEST_FOREIGN = (
+    3  # texts with the stop words of another language, or two of two; one proves nothing
+)
 _SOME_STOP_WORDS = 0.1  # of words, by which one of a script's languages is named rather than others
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
 _NAMES = {"Cjk": "Chinese characters"}
@@ -104,14 +107,19 @@ def _in_another_script(heads: Sequence[str], language: Language) -> str | None:
             foreign.append(head)
     if len(foreign) <= MOST_FOREIGN * n_looked_at:
         return None
-    letters = Counter(
-        letter for head in foreign for letter in own.sub("", head) if letter.isalpha()
-    )
-    scripts = Counter[str]()
-    for letter, n in letters.items():
-        scripts[unicodedata.name(letter, "?").split()[0].capitalize()] += n
-    (script, _), *_ = scripts.most_common(1)
-    example = next(each for each, _ in letters.most_common() if _is_of(each, script))
+    letters_of = [[letter for letter in own.sub("", head) if letter.isalpha()] for head in foreign]
+    scripts = [Counter(map(_script_of, letters)).most_common(1)[0][0] for letters in letters_of]
+    (script, n_of_script), *others = Counter(scripts).most_common()
+    if others:
+        named = ", ".join(f"{_NAMES.get(each, each)} in {n:,}" for each, n in others[:2])
+        return (
+            f"in {len(foreign):,} of {n_looked_at:,} texts of a sample, most letters are of "
+            f"scripts that {language.name} is not written in ({_NAMES.get(script, script)} in "
+            f"{n_of_script:,}, {named}); score each language with its own `--language`, or a "
+            "mixture with `--language und`"
+        )
+    letters = Counter(letter for of_text in letters_of for letter in of_text)
+    example = next(each for each, _ in letters.most_common() if _script_of(each) == script)
     return (
         f"in {len(foreign):,} of {n_looked_at:,} texts of a sample, most letters are "
         f"{_NAMES.get(script, script)}, which {language.name} is not written in; give the language "
@@ -119,8 +127,9 @@ def _in_another_script(heads: Sequence[str], language: Language) -> str | None:
     )
 
 
-def _is_of(letter: str, script: str) -> bool:
-    return unicodedata.name(letter, "?").startswith(script.upper())
+def _script_of(letter: str) -> str:
+    """Return the first word of a letter's name, which is that of its script."""
+    return unicodedata.name(letter, "?").split()[0].capitalize()
 
 
 def _hint(foreign: Sequence[str], letter: str) -> str:
@@ -151,7 +160,8 @@ def _with_other_words(heads: Sequence[str], language: Language) -> str | None:
         most = max(_count(words, each) for each in LANGUAGES.values())
         if most >= max(_MANY_STOP_WORDS * len(words), 2 * _count(words, language)):
             foreign.append(words)
-    if len(foreign) <= MOST_FOREIGN * len(texts):
+    is_enough = len(foreign) >= max(2, min(_FEWEST_FOREIGN, len(texts)))
+    if not is_enough or len(foreign) <= MOST_FOREIGN * len(texts):
         return None
     all_words = [word for words in foreign for word in words]
     code, _ = _likeliest(all_words, LANGUAGES.values())[0]
@@ -176,7 +186,8 @@ def _likeliest(words: Sequence[str], languages: Collection[Language]) -> list[tu
 
 
 def _words_of(head: str) -> list[str]:
-    return _WORD.findall(head.lower())
+    """Return words of two letters or more: single ones may be of an abbreviation."""
+    return [word for word in _WORD.findall(head.lower()) if len(word) > 1]
 
 
 def _count(words: Sequence[str], language: Language) -> int:

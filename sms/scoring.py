@@ -92,8 +92,6 @@ class SummaryScorer:
         static = frozenset(
             alias for alias, encoder in self.encoders.items() if isinstance(encoder, WordEncoder)
         )
-        learned = [alias for alias in self.encoders if alias not in static]
-        self._check_language(learned)
         self._setting = Setting(
             metrics=tuple(_opened(config.computed, runtime)),
             encoders=self.encoders,
@@ -106,6 +104,7 @@ class SummaryScorer:
             rouge_tokens=config.rouge_tokens or language_of(config.language).rouge_tokens,
             threads=self.threads,
         )
+        self._check_language()
 
     def __reduce__(self) -> tuple[partial[SummaryScorer], tuple[()]]:
         return self._again, ()
@@ -155,25 +154,36 @@ class SummaryScorer:
         }
         return {**self.encoders, **models}
 
-    def _check_language(self, learned: Sequence[str]) -> None:
+    def _check_language(self) -> None:
         """Refuse encoders that do not read most words of the language.
 
         Not checked: English, which all models know, languages without a sample, and static vectors,
         which may be about one subject only. What they do not know of a run's texts is counted.
         """
         language = language_of(self.config.language)
-        if language.code == "en" or not learned:
+        if language.code == "en":
             return
+        readers: dict[str, tuple[Any, Sequence[str]]] = {}
+        for alias, encoder in self.encoders.items():
+            if alias not in self._setting.static:
+                given = {alias, self.config.specs[alias]}
+                others = [spec for spec in MULTILINGUAL if spec not in given]
+                readers[f"encoder `{alias}`"] = encoder, others
+        for metric in self.metrics:
+            if hasattr(metric.model, "read_words"):
+                others = [f"{metric.name}@bert-base-multilingual-cased"]
+                readers[f"the model of `{metric.written}`"] = metric.model, others
         samples = [
-            Segmenter(self.config.rules).segment(pa.array([text])) for text in language.samples()
+            Segmenter(self.config.rules).segment(pa.array([text]))
+            for text in (language.samples() if readers else ())
         ]
-        for alias in learned:
-            shares = [share_read(self.encoders[alias], sample) for sample in samples]
+        for what, (reader, fitting) in readers.items():
+            shares = [share_read(reader, sample) for sample in samples]
             if shares and max(shares) < LEAST_READ:
                 raise ValueError(
-                    f"encoder `{alias}` must know {language.name}, but of the words of a sample it "
-                    f"reads {max(shares):.0%}, and the others in fragments or not at all; use one "
-                    f"made for it, such as {', '.join(MULTILINGUAL)}"
+                    f"{what} must know {language.name}, but of the words of a sample it reads "
+                    f"{max(shares):.0%}, and the others in fragments or not at all; use one "
+                    f"made for it, such as {', '.join(fitting)}"
                 )
 
     def score(self, rows: pa.Table) -> pa.Table:
@@ -232,9 +242,9 @@ class SummaryScorer:
         return scores, list(_reasons(batch, scores))
 
 
-def share_read(encoder: Encoder, texts: SegmentedTexts) -> float:
-    """Return the share of the different words that count which an encoder reads, 1 if none do."""
-    is_read = encoder.read_words(texts)[texts.is_kept]
+def share_read(reader: Any, texts: SegmentedTexts) -> float:  # noqa: ANN401  (or a metric's model)
+    """Return the share of the different words that count which a model reads, 1 if none do."""
+    is_read = reader.read_words(texts)[texts.is_kept]
     return float(is_read.mean()) if is_read.size else 1.0
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from sms.metric import EITHER, Batch, Metric, MetricName, Setting
 from sms.naming import user_path
 from sms.reasons import CUT, INDISTINGUISHABLE
 from sms.settings import Settings
+
+if TYPE_CHECKING:
+    from sms.text import SegmentedTexts
 
 NAME = "bertscore"
 PARTS = ("_p", "_r", "_f")
@@ -130,6 +133,17 @@ class TokenAligner:
             self._baseline = read_baseline(file, layer)
             hashes["baseline"] = hash_of_files([file])[:12]
         return hashes
+
+    def read_words(self, texts: SegmentedTexts) -> np.ndarray:
+        """Tell which words of the vocabulary it knows and leaves whole or in long pieces; bool."""
+        from sms.encoders.fragments import in_fragments
+
+        words = [f"{self._before}{word}" for word in texts.vocabulary.words]
+        pieces = self._tokenizer(words, add_special_tokens=False)["input_ids"] if words else []
+        unknown = self._tokenizer.unk_token_id
+        is_known = np.array([unknown not in of_word for of_word in pieces], dtype=bool)
+        n_pieces = np.array([*map(len, pieces)], dtype=np.int64)
+        return is_known & ~in_fragments(texts.vocabulary, n_pieces)
 
     def _cut(self, text: str) -> tuple[list[int], list[int]]:
         """Return the tokens of a text that are read, special ones included, and all of them."""

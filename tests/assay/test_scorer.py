@@ -331,3 +331,22 @@ def test_run_of_a_file_has_the_same_scores(scorer, tmp_path):
     for name in (*metrics, "known_words@minilm", "status"):
         assert found[name].to_pylist() == run.to_arrow()[name].to_pylist()
     assert scorer.signatures == run.signatures
+
+
+def test_a_cell_of_another_kind_makes_its_row_alone_unreadable():
+    rows = [
+        {"candidate": "A cat sat.", "reference": "A cat sat."},
+        {"candidate": 5, "reference": "A cat."},
+        {"candidate": "A cat.", "reference": ["A dog.", "A cat."]},
+        {"candidate": float("nan"), "reference": "A cat."},
+        {"candidate": "A cat.", "reference": {"text": "A cat."}},
+    ]
+    table = assay.Scorer(metrics="rouge1_f")(rows)
+    assert [row["rouge1_f"] for row in table] == [1.0, None, 1.0, None, None]
+    assert [row["status"] for row in table] == [
+        None,
+        "unreadable: `candidate` must be text, got int",
+        None,
+        "candidate:null",
+        "unreadable: `references` must be text or a list of text, got dict",
+    ]

@@ -136,3 +136,30 @@ def test_reward_in_the_right_language_says_nothing(caplog):
     german = [BY_CODE["de"]] * 2
     Reward("rouge1_f", language="de")(german, references=german)
     assert not caplog.records
+
+
+def test_scripts_of_a_mixture_are_counted_apart():
+    texts = [BY_CODE["ru"]] * 3 + [BY_CODE["th"]] * 2 + [BY_CODE["en"]]
+    remark = other_language(texts, "en")
+    assert remark.startswith(
+        "in 5 of 6 texts of a sample, most letters are of scripts that English"
+    )
+    assert "(Cyrillic in 3, Thai in 2)" in remark
+    assert "`--language und`" in remark
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("ru", "Цена нефти выросла на 5%. Эксперты, т.е. аналитики банка, ждут роста."),  # noqa: RUF001
+        ("tr", "T.C. Merkez Bankası faizi %45'e yükseltti. Ekonomistler kararı olumlu buldu."),  # noqa: RUF001
+    ],
+)
+def test_letters_of_abbreviations_are_no_stop_words(code, text):
+    assert other_language([text] * 5, code) is None
+
+
+def test_one_text_with_the_stop_words_of_another_language_proves_nothing():
+    assert other_language([BY_CODE["de"]], "en") is None
+    assert other_language([BY_CODE["de"]] * 2, "en") is not None
+    assert other_language([BY_CODE["de"]] * 2 + [BY_CODE["en"]] * 4, "en") is None

@@ -1,6 +1,7 @@
 """BERTScore against its equations, done for one pair at a time with transformers itself."""
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -232,3 +233,11 @@ def test_settings_of_one_layer_share_a_model(tmp_path):
     )
     assert plain._model is weighted._model
     assert plain._model is not other._model
+
+
+@pytest.mark.parametrize("metric", ["bertscore", "bertscore@minilm"])
+def test_a_model_that_does_not_read_the_language_is_refused(metric):
+    message = f"the model of `{metric}` must know Hindi, but of the words of a sample it reads 0%"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SummaryScorer(ScoringConfig(metrics=(metric,), language="hi"))
+    SummaryScorer(ScoringConfig(metrics=(metric,), language="und"))
