@@ -350,3 +350,19 @@ def test_a_cell_of_another_kind_makes_its_row_alone_unreadable():
         "candidate:null",
         "unreadable: `references` must be text or a list of text, got dict",
     ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame({"candidate": ["A.", 1]}, dtype=object),
+        ["A.", {"text": "A."}],
+        {"candidate": ["A.", ["A."]]},
+    ],
+    ids=["pandas", "list", "dict"],
+)
+def test_a_table_of_cells_of_several_kinds_is_scored(data):
+    scored = assay.score(data, metrics="length")
+    rows = scored.to_dict("records") if isinstance(scored, pd.DataFrame) else scored
+    statuses = rows["status"] if isinstance(rows, dict) else [row["status"] for row in rows]
+    assert statuses[1].startswith("unreadable: `candidate` must be text, got ")
