@@ -49,7 +49,7 @@ def language_code(given: object) -> str:
 
 @cache
 def _code(given: str) -> str | None:
-    if given in rows() or given == UNDETERMINED:
+    if given in rows():
         return given
     import langcodes
 
