@@ -47,6 +47,8 @@ READERS = 32
 """Threads that wait for files."""
 
 _JSON = ".json"
+_LIKELY_BYTES = 1_024
+"""Of a row of text: a summary and a reference, or more of a packed file."""
 _FILES_AT_ONCE = 1_024
 _NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
 _NUMBER_BYTES = 8
@@ -97,6 +99,11 @@ class InputFile:
     def needs_copy(self) -> bool:
         """Whether its rows are turned into Parquet before they are scored."""
         return self.format != "parquet" or (not is_url(self.path) and is_pipe(self.path))
+
+    @property
+    def likely_rows(self) -> int:
+        """How many rows it has; a guess where only reading it would tell."""
+        return self.outline.n_rows if self.outline else self.size // _LIKELY_BYTES
 
     def without_outline(self) -> InputFile:
         """Return what is kept for the length of a run."""

@@ -19,9 +19,11 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 
 from cluster.children import sendable, start_child, worker_environment
+from cluster.facts import Facts
 from cluster.parts import Job
-from cluster.serving import Ended, News, Setup, Worker
+from cluster.serving import Ended, News, Ready, Setup, Worker
 from cluster.shards import Shard
+from cluster.worker import node_name
 
 _DEVICES = "CUDA_VISIBLE_DEVICES"
 
@@ -35,7 +37,10 @@ class ProcessPool:
         self._job: Job | None = None
         self._n_workers, self._threads = n_workers, setup.threads
         self._gpus = gpu_shares(n_gpus, gpus_per_worker, os.environ)
-        self._work = pickle.dumps(setup)
+        try:
+            self._work = pickle.dumps(setup)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise _not_sent(error) from error
         self._processes: dict[int, _Process] = {}
 
     def begin(self, job: Job) -> None:
@@ -93,6 +98,14 @@ def gpu_shares(n_gpus: int, share: float, environment: Mapping[str, str]) -> lis
     return [",".join(names[i : i + size]) for i in range(0, n_gpus - size + 1, size)]
 
 
+def _not_sent(error: Exception) -> ValueError:
+    """Say that workers cannot have what only the program that runs has."""
+    return ValueError(
+        f"workers cannot be given what this program defines itself ({error}); put it into an "
+        "installed package, or leave out `--workers`"
+    )
+
+
 class _Process:
     """A process that scores."""
 
@@ -141,7 +154,11 @@ def work(connection: Connection) -> None:
             connection.send_bytes(pickle.dumps(news))
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    worker = Worker(pickle.loads(connection.recv_bytes()))
+    try:
+        worker = Worker(pickle.loads(connection.recv_bytes()))
+    except (ImportError, AttributeError) as error:
+        say(Ready(facts=Facts(node=node_name()), failure=_not_sent(error)))
+        return
     ready = worker.make_ready()
     say(replace(ready, failure=ready.failure and sendable(ready.failure)))
     threads = ThreadPoolExecutor()

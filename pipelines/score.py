@@ -135,6 +135,7 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
         run.tell(Progress(stage="reading the inputs"))
         inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
         Output("--out", run.out).check_folder(*OWN_NAMES)
+        run.start_workers_for(inputs)
         with LiveRun(
             run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
@@ -155,6 +156,11 @@ class _Run:
         self.machines = Machines.of(settings, is_neural=self.config.is_neural)
         if self.config.precision == "auto" and self.config.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
+        if (replaced := self.config.replaced) and not self.machines.is_local:
+            raise ValueError(
+                f"`{replaced[0]}` means something else in this program than in the workers; leave "
+                "out `--workers`, or give yours another name"
+            )
         self.fields = self.config.columns
         self.out = absolute(out).rstrip("/")
         self.wanted = Wanted(
@@ -168,6 +174,8 @@ class _Run:
         self.cache_folder = None if cache is None else str(local_folder("embedding_cache", cache))
         self.scorer: SummaryScorer | None = None
         self.workers: Driver | None = None
+        self.alone: Machines | None = None
+        """What would score without workers, where nobody has asked for these."""
 
     def tell(self, progress: Progress) -> None:
         """Say how far the run is."""
@@ -177,14 +185,38 @@ class _Run:
     @contextmanager
     def started_workers(self) -> Iterator[None]:
         """Have the processes of this machine that will score, if any, load their scorer."""
-        machines = self.machines
-        if not (machines.is_local or machines.is_on_ray):
-            fetched_config(self.config)  # from a store, by this process alone
-            self.workers = machines.start_processes(self._scorer_maker(), describe=_description)
         try:
+            self._start_workers()
             yield
         finally:
             self._end_workers()
+
+    def start_workers_for(self, inputs: Sequence[InputFile]) -> None:
+        """Have processes of this machine score what is long for one, unless it is said who scores.
+
+        They may not find what this program has added to the metrics or encoders: see `_described`.
+        """
+        n_rows = sum(file.likely_rows for file in inputs)
+        n_rows = min(n_rows, self.settings.limit or n_rows)
+        suited = self.machines.suited_to(n_rows, is_neural=self.config.is_neural)
+        if suited is not self.machines and not self.config.replaced:
+            self.alone, self.machines = self.machines, suited
+            try:
+                self._start_workers()
+            except Exception:  # noqa: BLE001  (whatever is wrong is said where it is scored here)
+                self._score_alone()
+
+    def _start_workers(self) -> None:
+        if not (self.machines.is_local or self.machines.is_on_ray):
+            fetched_config(self.config)  # from a store, by this process alone
+            maker = self._scorer_maker()
+            self.workers = self.machines.start_processes(maker, describe=_description)
+
+    def _score_alone(self) -> None:
+        """Score here after all, where nobody has asked for workers."""
+        assert self.alone is not None  # noqa: S101
+        self._end_workers()
+        self.machines, self.alone = self.alone, None
 
     def finish(self, inputs: Sequence[InputFile], live: LiveRun, started: float) -> ScoreRun:
         """Check what is in the folder, load the scorer, make the plan, and do what is left."""
@@ -247,7 +279,8 @@ class _Run:
     def _described(self, versions: Mapping[str, str]) -> Description:
         """Return the `_description` of the scorer, which is kept if it was made here.
 
-        Where others score, this process has no use for the encoders.
+        Where others score, this process has no use for the encoders. Workers that nobody has asked
+        for and that cannot make it are done without.
         """
         machines = self.machines
         loaded = ", ".join(self.config.used_encoders) or "the metrics"
@@ -256,7 +289,13 @@ class _Run:
             # while they load, what is needed at the end: it takes a moment, too
             from pipelines.reports import scores_page  # noqa: F401
 
-            return self.workers.description()
+            try:
+                return self.workers.description()
+            except Exception:
+                if self.alone is None:
+                    raise
+            self._score_alone()
+            machines = self.machines
         if machines.is_on_ray:
             options = replace(machines.ray, versions=versions)
             return describe_on_ray(self._scorer_maker(), _description, self.out, options)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from sms.encoders.registry import SHIPPED as KINDS_OF_OURS
 from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.metric import ALL, Metric
-from sms.metrics import known_words, parse_metric
+from sms.metrics import METRICS, known_words, parse_metric
+from sms.metrics import SHIPPED as METRICS_OF_OURS
 from sms.options import ScoringOptions
 from sms.settings import ASIDE, settings_of
 from sms.text import TextRules
@@ -106,6 +108,19 @@ class ScoringConfig(ScoringOptions):
         """Whether a metric needs a neural model."""
         kinds = (parse_spec(self.specs[alias]).kind for alias in self.used_encoders)
         return bool(self.model_paths) or any(not kind.is_static for kind in kinds)
+
+    @property
+    def replaced(self) -> list[str]:
+        """Metrics and kinds of encoders of ours for which this process has put in something else.
+
+        Other processes would take ours.
+        """
+        metrics = {name for name, ours in METRICS_OF_OURS.items() if METRICS.get(name) is not ours}
+        kinds = {parse_spec(self.specs[alias]).kind for alias in self.used_encoders}
+        return [
+            *sorted({metric.name for metric in self.asked} & metrics),
+            *(kind.kind for kind in kinds if KINDS_OF_OURS.get(kind.kind, kind) is not kind),
+        ]
 
     @property
     def batch_rows(self) -> int:

@@ -1,4 +1,4 @@
-"""How many processors a process may use, and which threads it has lost if it was forked.
+"""How many processors and how much memory a process may use, and its threads lost in a fork.
 
 Only the thread that forks lives on in the new process. A pool of threads that a library made before
 looks whole there, and whoever gives it work waits for ever.
@@ -16,6 +16,9 @@ LIBRARIES = ("polars", "torch")
 """Those that do not make new threads by themselves, as pyarrow and NumPy do."""
 _FORKED = 0x40  # PF_FORKNOEXEC in Linux's `sched.h`
 
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says what a container may use; versions 2 and 1 of its control groups."""
+
 _lost: set[str] = set()
 _to_forget: list[Callable[[], object]] = []
 
@@ -31,6 +34,15 @@ def available_threads() -> int:
     if declared.isdigit() and int(declared) > 0:
         return int(declared)
     return n_processors()
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine, or of the container that this process is in."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in _MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # not there, or "max"
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
 
 
 def has_lost_threads(*libraries: str) -> bool:

@@ -28,10 +28,15 @@ from cluster.runners import gpus_of_cluster
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
 from sms.naming import counted
-from sms.process import available_threads
+from sms.process import available_threads, memory_bytes
 
 logger = logging.getLogger(__name__)
 
+ROWS_WORTH_WORKERS = 80_000
+"""With so many rows workers are worth the second that they take to start."""
+_ROWS_A_WORKER = 20_000
+_MEMORY_A_WORKER = 1 << 30
+"""Twice what one has with static vectors."""
 _MOST_SHARING = 8
 """Workers that are proposed for a GPU."""
 
@@ -79,6 +84,24 @@ class Machines:
             )
         machines._check_room(is_neural=is_neural)
         return machines
+
+    def suited_to(self, n_rows: int, *, is_neural: bool) -> Machines:
+        """Return these, or workers where they are faster and nobody has said who scores.
+
+        One process finds sentences and words on one core, whatever its threads. Where no neural
+        model runs, they are most of the work.
+        """
+        asked = self.settings
+        is_open = asked.workers is None and asked.cpus_per_worker is None and self.is_local
+        if is_neural or asked.local or not is_open or n_rows < ROWS_WORTH_WORKERS:
+            return self
+        n_workers = min(
+            available_threads(), n_rows // _ROWS_A_WORKER, memory_bytes() // _MEMORY_A_WORKER
+        )
+        if n_workers < 2:
+            return self
+        settings, ray = replace(asked, workers=n_workers), replace(self.ray, workers=n_workers)
+        return replace(self, settings=settings, ray=ray)
 
     def _check_room(self, *, is_neural: bool) -> None:
         """Check that the GPUs of this machine are enough, where workers of it share them."""

@@ -43,7 +43,8 @@ class _Encoding(Settings):
 class _Running(Settings):
     workers: int | Literal["auto"] | None = None
     """Score with N processes. auto starts as many as fit, and more when nodes join a cluster.
-    Default: this process with all cores; auto with `--address` or `--gpus-per-worker`."""
+    Default: one process with all cores; a process for each core from 80,000 rows if no neural model
+    runs; auto with `--address` or `--gpus-per-worker`."""
     cpus_per_worker: Annotated[int | None, "N"] = None
     """Give each worker N cores and threads. Default: 1, or with a GPU its share of the node's
     cores; without workers, this process uses all cores."""

@@ -147,6 +147,8 @@ ENCODERS = {
     for kind, table in _TABLES.items()
 }
 """Every kind of encoder by name; one that is added is one like all others."""
+SHIPPED = dict(ENCODERS)
+"""Those of this package: what every process has under these names until a program changes it."""
 
 
 def all_encoders() -> Mapping[str, EncoderKind]:

@@ -27,6 +27,8 @@ METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*MOVERS, COSINE, *ROUGE, BERTSCORE, *BLEU, *BASELINES)
 }
 """Every metric by name; one that is added is a metric like all others."""
+SHIPPED = dict(METRICS)
+"""Those of this package: what every process has under these names until a program changes it."""
 
 
 def all_metrics() -> Mapping[str, Metric]:

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 
 import pipelines.score as MODULE
 import sms.scoring
-from cluster import run_local
+from cluster import run_local, start_processes
 from cluster.manifest import Manifest, read_manifest
 from pipelines.explain import open_explainer
 from pipelines.runs import machines
@@ -24,6 +25,7 @@ from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.summary import summary_text
+from sms.metrics import METRICS as METRICS_BY_NAME
 from sms.scoring import SummaryScorer, score_texts
 from tests.commands import page_of
 
@@ -503,6 +505,71 @@ def test_two_processes_and_one_give_the_same_table(corpus, out, monkeypatch):
     alone = score(corpus, Path(f"{out}-local"), **options)
     assert (run.to_arrow(), run.means) == (alone.to_arrow(), alone.means)
     assert files_of(out) == files_of(Path(f"{out}-local"))
+
+
+@pytest.fixture
+def many_rows(tmp_path):
+    """As many rows as get workers without being asked for."""
+    words = [f"{i % 7} cats sat on mats" for i in range(machines.ROWS_WORTH_WORKERS)]
+    ids = {"document_id": list(map(str, range(len(words)))), "system_id": ["s"] * len(words)}
+    table = pa.table({**ids, "candidate": words, "reference": words[::-1]})
+    pq.write_table(table, tmp_path / "many.parquet")
+    return tmp_path / "many.parquet"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Numbers of worker processes that are started, on a machine of two cores."""
+    numbers = []
+
+    def start(make_scorer, n_workers, *rest, **options):
+        numbers.append(n_workers)
+        return start_processes(make_scorer, n_workers, *rest, **options)
+
+    monkeypatch.setattr(machines, "start_processes", start)
+    monkeypatch.setattr(machines, "available_threads", lambda: 2)
+    return numbers
+
+
+UNSAID = {"local": False, "workers": None, "rows_per_shard": None}
+
+
+def test_many_rows_of_words_get_a_process_for_each_core(many_rows, out, started):
+    metrics = ("length", "rouge1_f")
+    run = score(many_rows, out, **UNSAID, metrics=metrics)
+    assert started == [2]
+    alone = score(many_rows, Path(f"{out}-local"), metrics=metrics, rows_per_shard=None)
+    assert started == [2]
+    assert run.to_arrow() == alone.to_arrow()
+
+
+def triple_length(words, candidate):
+    return 3.0 * words.lengths[candidate]
+
+
+def test_metric_that_only_this_program_has_is_computed_here(many_rows, out, started, monkeypatch):
+    ours = METRICS_BY_NAME["length"]
+    for name, function in (
+        ("mine", lambda *texts: 2 * triple_length(*texts)),
+        ("my", triple_length),
+    ):
+        mine = replace(ours, name=name, columns=(name,), of_words=function)
+        monkeypatch.setitem(METRICS_BY_NAME, name, mine)
+        run = score(many_rows, out, **UNSAID, metrics=[name], fresh=True)
+        assert set(run.to_arrow()[name].to_pylist()) == {30.0 if name == "mine" else 15.0}
+    with pytest.raises(ValueError, match="workers cannot be given what this program defines"):
+        score(many_rows, out, **UNSAID | {"workers": 2}, metrics=["mine"], fresh=True)
+
+
+def test_metric_put_in_the_place_of_ours_is_never_computed_elsewhere(
+    many_rows, out, started, monkeypatch
+):
+    mine = replace(METRICS_BY_NAME["length"], of_words=triple_length)
+    monkeypatch.setitem(METRICS_BY_NAME, "length", mine)
+    run = score(many_rows, out, **UNSAID, metrics=["length"])
+    assert (set(run.to_arrow()["length"].to_pylist()), started) == ({15.0}, [])
+    with pytest.raises(ValueError, match="`length` means something else in this program"):
+        score(many_rows, out, local=False, workers=2, metrics=["length"], fresh=True)
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sms import compiling
-from sms.process import available_threads, n_processors
+from sms.process import available_threads, memory_bytes, n_processors
 
 
 @pytest.fixture
@@ -113,3 +113,8 @@ def test_first_run_is_known(tmp_path, monkeypatch):
     (tmp_path / "sms_1").mkdir()
     (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()
     assert compiling.is_compiled()
+
+
+def test_memory_is_that_of_the_machine_or_less():
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 1 << 27 < memory_bytes() <= machine
