@@ -156,7 +156,7 @@ def work(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         worker = Worker(pickle.loads(connection.recv_bytes()))
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         say(Ready(facts=Facts(node=node_name()), failure=_not_sent(error)))
         return
     ready = worker.make_ready()

@@ -122,6 +122,19 @@ class ScoringConfig(ScoringOptions):
             *(kind.kind for kind in kinds if KINDS_OF_OURS.get(kind.kind, kind) is not kind),
         ]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "replaced": self.replaced}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Refuse a process in which the names mean something else."""
+        self.__dict__.update(state)
+        replaced = self.__dict__.pop("replaced")
+        if others := sorted({*replaced} ^ {*self.replaced}):
+            raise ValueError(
+                f"`{others[0]}` means something else here than in the program that sent it; give "
+                "what is not of this package another name"
+            )
+
     @property
     def batch_rows(self) -> int:
         """Rows that are scored at a time; larger batches cost less a row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from sms import metrics
+from sms.encoders import registry
 from sms.encoders.bert import minilm_folder
 from sms.metrics import METRICS, parse_metric
 from sms.scoring import ScoringConfig, SummaryScorer, score_texts
@@ -164,3 +166,27 @@ def test_every_metric_and_column_can_be_asked_for(name):
     assert parse_metric(name, ENCODERS).columns == metric.columns
     for column in metric.columns:
         assert parse_metric(column, ENCODERS).columns == (column,)
+
+
+def test_configuration_is_read_in_no_process_where_its_names_mean_something_else(monkeypatch):
+    config = ScoringConfig(metrics=("length", "density"))
+    assert pickle.loads(pickle.dumps(config)) == config
+    ours = METRICS["length"]
+    monkeypatch.setitem(METRICS, "length", replace(ours, of_words=twice_as_long))
+    sent = pickle.dumps(ScoringConfig(metrics=("length", "density")))
+    assert pickle.loads(sent).replaced == ["length"]
+    monkeypatch.setitem(METRICS, "length", ours)
+    with pytest.raises(ValueError, match="`length` means something else here than in the program"):
+        pickle.loads(sent)
+
+
+def test_replaced_kinds_of_encoders_are_named(monkeypatch):
+    config = ScoringConfig(metrics=("wms",), encoders="glove:v.txt")
+    assert config.replaced == []
+    kinds = registry.ENCODERS
+    monkeypatch.setitem(kinds, "glove", replace(kinds["glove"], summary="another"))
+    assert ScoringConfig(metrics=("wms",), encoders="glove:v.txt").replaced == ["glove"]
+
+
+def twice_as_long(words, candidate):
+    return 2.0 * words.lengths[candidate]
