@@ -37,7 +37,7 @@ def stop_words_and_stemmers() -> str:
         ["stop words", ", ".join(cells[True, False])],
         ["a stemmer", ", ".join(cells[False, True])],
     ]
-    return table(["it has", "languages, with the number of stop words"], rows)
+    return table(["what it has", "languages, with the number of stop words"], rows)
 
 
 def by_name() -> list[Language]:
