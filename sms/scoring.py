@@ -41,7 +41,7 @@ _LISTS = pa.list_(pa.string())
 LEAST_READ = 0.6
 """Share of the words of a language's sample that an encoder must read, or it is refused for that
 language. Chosen between what multilingual models read of their languages (Xhosa 62 %, all but two
-others more) and an English one of others (French 54 %, all others less): `docs/languages.md`."""
+others more) and an English one of others (French 54 %, others less): `research/languages.md`."""
 
 
 class SummaryScorer:

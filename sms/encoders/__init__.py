@@ -22,7 +22,7 @@ where there are any, as mover's similarity needs; or only what a text's vector i
 SCORE_TOLERANCE: Mapping[str, float] = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
 """How far a score may lie from the same score computed elsewhere, or in another batch, by the
 precision of its encoder: a share of a mover's similarity, a difference of every other score.
-`docs/files.md` has the table with what was measured, and says what is equal bit by bit."""
+`docs/files.md` says what is equal bit by bit, `research/speed-of-encoders.md` what was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
