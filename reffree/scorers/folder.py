@@ -103,6 +103,17 @@ def is_linear(settings: Mapping[str, Any]) -> bool:
     return settings["model"].get("scorer") == FEATURES
 
 
+def models_to_choose(settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return by alias the models that a scorer of features reads and for which others may be put.
+
+    A scorer that was trained with certain files of models says so in `encoder_content`.
+    """
+    if settings["encoder_content"] or not is_linear(settings):
+        return {}
+    models: Mapping[str, Mapping[str, Any]] = settings["model"]["features"]["models"]
+    return models
+
+
 def language_of_scorer(settings: Mapping[str, Any]) -> str:
     """Return the language of the texts that a scorer learned from; features are English ones."""
     return str(settings["model"].get("language", "en"))

@@ -1,8 +1,9 @@
 """Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
 
-`reffree@DIR.HEAD` is one head of a scorer that has several; `reffree@news` and `reffree@general`
-come with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1 where some text was too
-long for the model and only its lead was read, 0 elsewhere. Importing it loads no model library.
+`reffree@DIR.HEAD` is one head of a scorer that has several; `reffree@news`, `reffree@general` and
+`reffree@general+lm` come with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1
+where some text was too long for the model and only its lead was read, 0 elsewhere. Importing it
+loads no model library.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sms.encoders import EncoderRuntime
 from sms.language_codes import UNDETERMINED
 from sms.metric import Batch, MetricName, NumberedTexts, ScorePart, Setting
 from sms.metrics import METRICS
+from sms.options import find_model
 from sms.signature import TEXT_FORM, cut_part
 from sms.text.languages import language_of
 from sms.urls import is_url
@@ -74,14 +76,20 @@ class LearnedMetric(WholeTextMetric):
     def model_of(
         self, asked: MetricName, models: Mapping[str, Mapping[str, Any]]
     ) -> tuple[str | None, Any]:
-        """Take what stands after `reffree@` for a folder or URL; it has no settings."""
+        """Take what stands after `reffree@` for a folder or URL.
+
+        Its settings are the models of the run that it may read instead of those it names.
+        """
         if not asked.at:
             raise ValueError(
                 f"metric {asked.written!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from "
                 "`assay train`"
             )
         folder, _ = split_head(asked.at)
-        return folder if is_url(folder) else os.path.abspath(find_scorer(folder)), None
+        if is_url(folder):
+            return folder, {}
+        found = find_scorer(folder)
+        return os.path.abspath(found), _chosen_models(found, models)
 
     def check_rules(self, rules: TextRules) -> None:
         """Refuse texts in another language than it learned from; a URL is checked when copied."""
@@ -121,6 +129,7 @@ class LearnedMetric(WholeTextMetric):
                 device=machine.device.type,
                 cache_folder=runtime.cache_folder,
                 threads=runtime.threads,
+                models=self.settings,
             )
         )
 
@@ -161,10 +170,20 @@ class LearnedMetric(WholeTextMetric):
         return {"parts": by_row}
 
 
+def _chosen_models(folder: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
+    """Return where the models of a run are that a scorer takes by their aliases."""
+    from reffree.scorers.folder import models_to_choose, read_settings
+
+    if not (folder / SCORER_FILE).is_file():
+        return {}  # which is said when it is opened
+    to_choose = models_to_choose(read_settings(folder))
+    return {alias: find_model(alias, models)[0] for alias in to_choose if alias in models}
+
+
 METRICS[NAME] = LearnedMetric(
     name=NAME,
     spec=f"{PREFIX}DIR",
-    summary="a scorer from `assay train`, `news` or `general`; `.HEAD` for one of its heads",
+    summary="a scorer of `assay train`, `news`, `general`, `general+lm`; `.HEAD` for a head",
     higher_is="better",
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},

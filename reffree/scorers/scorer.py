@@ -24,6 +24,7 @@ from reffree.scorers.folder import (
     WEIGHTS_FILE,
     hash_of,
     is_linear,
+    models_to_choose,
     naming_damage,
     read_settings,
     signature_of,
@@ -36,6 +37,7 @@ from reffree.whole_texts import ReadPairs, by_reason, why_not_read
 from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
 from sms.naming import AnyPath, nearest
+from sms.options import PATH
 from sms.reasons import CUT, Reason
 from sms.signature import without_versions
 
@@ -258,13 +260,16 @@ def load_scorer(
     device: str = "cpu",
     cache_folder: AnyPath | None = None,
     threads: int | None = None,
+    models: Mapping[str, str] | None = None,
 ) -> LearnedScorer:
     """Load a scorer from a folder that `assay train` wrote, or one in the package.
 
     `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
-    vectors of an encoder that is not trained, and what the models of its metrics answer. Raises
-    `ValueError` if a file is missing or was changed, the format is of another version, or the
-    encoder is not the one that the scorer was trained with.
+    vectors of an encoder that is not trained, and what the models of its metrics answer. `models`
+    has by alias the folder or hub id of a language model, for a scorer such as `general+lm` that
+    was not trained with certain files of it. Raises `ValueError` if a file is missing or was
+    changed, the format is of another version, or the encoder is not the one that the scorer was
+    trained with.
     """
     name, head = split_head(os.fspath(folder))
     folder = find_scorer(name)
@@ -274,7 +279,8 @@ def load_scorer(
     with naming_damage(folder):
         warn_of_versions(folder, settings)
         if is_linear(settings):
-            pairs, signature = _load_linear(folder, settings, device, kept, threads)
+            chosen = models or {}
+            pairs, signature = _load_linear(folder, settings, device, kept, threads, chosen)
         else:
             pairs, signature = _load_neural(folder, settings, device, kept)
     if without_versions(signature) != without_versions(settings["signature"]):
@@ -288,6 +294,8 @@ def load_scorer(
             logger.warning(
                 "%s was trained with %s, this is %s; its scores may differ", folder, was, is_now
             )
+    if isinstance(pairs, LinearPairs):
+        signature = pairs.signature  # with the models that were chosen
     return LearnedScorer(pairs, signature, settings, head=head)
 
 
@@ -324,15 +332,28 @@ def _load_linear(
     device: str,
     cache_folder: str | None,
     threads: int | None,
+    chosen: Mapping[str, str],
 ) -> tuple[LinearPairs, str]:
     model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
+    to_choose = models_to_choose(settings)
+    if to_choose:
+        models = {
+            alias: {**table, PATH: chosen.get(alias, table[PATH])}
+            for alias, table in to_choose.items()
+        }
+        model = replace(model, features=replace(model.features, models=models, paths={}))
     try:
         features = PairFeatures(
             model.features, device=device, threads=threads, cache_folder=cache_folder
         )
     except ValueError as error:
-        raise ValueError(f"the scorer {folder} cannot load what it reads: {error}") from error
+        others = "".join(f"; for this scorer give `--models {alias}=FOLDER`" for alias in to_choose)
+        raise ValueError(
+            f"the scorer {folder} cannot load what it reads: {error}{others}"
+        ) from error
     pairs = LinearPairs(model, features)
+    if to_choose:
+        return pairs, signature_of_linear(model)
     if pairs.encoder_content != settings["encoder_content"]:
         named = ", ".join(f"{name} in {path}" for name, path in model.features.paths.items())
         raise ValueError(

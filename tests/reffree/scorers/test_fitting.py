@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
+from reffree.features.linear import CLIPPED_AT
 from reffree.judges.model import JudgeModel
 from reffree.likelihood.model import LanguageModel
+from reffree.likelihood.settings import LikelihoodSettings
 from reffree.negatives import NegativesConfig
 from reffree.scorers.fitting import LinearRecipe, fit_scorer
 from reffree.scorers.scorer import load_scorer
@@ -155,3 +158,67 @@ def test_features_that_are_metrics_are_explained(scorer):
     assert sum(part.score for part in told.parts) == pytest.approx(told.score, abs=1e-9)
     meanings = {part.feature: part.meaning for part in told.parts}
     assert meanings["pair@nli"].startswith("a pretrained classifier")
+
+
+# A scorer that takes the language model of the run
+
+WITH_LM = "general+lm"
+
+
+def language_model(folder, texts):
+    """Write a tiny model that reads a chat and a document, and is not sure of anything.
+
+    Likelihoods far from those of a real model would all count alike.
+    """
+    path = Path(write_tiny_model(folder, "llama", texts))
+    config = json.loads((path / "config.json").read_text())
+    config |= {"max_position_embeddings": 1024, "rms_norm_eps": 1.0}
+    (path / "config.json").write_text(json.dumps(config))
+    return str(path)
+
+
+def test_general_scorer_with_a_language_model_adds_its_likelihood_to_every_head(tmp_path):
+    path = language_model(tmp_path / "chat", [NEWS, *SUMMARIES])
+    scorer = load_scorer(WITH_LM, models={"lm": path})
+    plain = load_scorer("general").score_against_all([[NEWS]] * 3, SUMMARIES).scores
+    scores = scorer.score_against_all([[NEWS]] * 3, SUMMARIES).scores
+    assert scorer.heads == load_scorer("general").heads
+
+    read = scorer.linear.model
+    prompt = read.features.models["lm"]["prompt"]
+    likelihood = LanguageModel.load(path, LikelihoodSettings(prompt=prompt))
+    log_p = likelihood.log_probabilities([NEWS] * 3, SUMMARIES).log_p
+    means = np.array([log_p[k].mean() for k in range(3)])
+    scaled = np.clip((means - read.means[-1]) / read.deviations[-1], -CLIPPED_AT, CLIPPED_AT)
+    assert np.ptp(scaled) > 0
+    general = load_scorer("general").linear.model
+    for column, name in enumerate(scorer.heads):
+        ours, theirs = read.heads[name], general.heads[name]
+        scale = max(ours.weights[:-1], key=abs) / max(theirs.weights, key=abs)
+        assert ours.weights[:-1] == pytest.approx([scale * each for each in theirs.weights])
+        assert ours.weights[-1] > 0
+        sums = scale * (plain[:, column] * theirs.deviation + theirs.mean)
+        expected = (sums + ours.weights[-1] * scaled - ours.mean) / ours.deviation
+        assert scores[:, column] == pytest.approx(expected, abs=1e-5)
+
+
+def test_language_model_of_the_run_is_read_and_in_the_signature(tmp_path):
+    name, found = f"reffree@{WITH_LM}.fluency", []
+    for texts in ([NEWS, *SUMMARIES], ["Another text of other words."]):
+        path = language_model(tmp_path / str(len(texts)), texts)
+        config = ScoringConfig(metrics=(name,), models={"lm": {"path": path, "value": "sum"}})
+        scorer = SummaryScorer(config)
+        scores, _ = scorer.scored(scorer.prepare(to_rows(SUMMARIES, sources=[NEWS] * 3)))
+        found.append((scorer.signatures[name], *scores[name]))
+        assert f"|model:{Path(path).name}|hash:" in scorer.signatures[name]
+    assert all(one != another for one, another in zip(*found, strict=True))
+
+
+def test_language_model_that_is_not_there_is_named_with_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match="for this scorer give `--models lm=FOLDER`"):
+        load_scorer(WITH_LM, models={"lm": str(tmp_path)})
+
+
+def test_scorer_trained_with_a_model_keeps_it(scorer, tmp_path):
+    config = ScoringConfig(metrics=(f"reffree@{scorer}",), models={"lm": str(tmp_path)})
+    assert SummaryScorer(config).signatures
