@@ -62,6 +62,7 @@ from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
+from reffree.scorers.naming import is_on_hub
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.naming import OneOrMore, counted, several
@@ -178,6 +179,7 @@ class _Run:
     def started_workers(self) -> Iterator[None]:
         """Have the processes of this machine that will score, if any, load their scorer."""
         machines = self.machines
+        self._pin_models()
         if not (machines.is_local or machines.is_on_ray):
             fetched_config(self.config)  # from a store, by this process alone
             self.workers = machines.start_processes(self._scorer_maker(), describe=_description)
@@ -185,6 +187,13 @@ class _Run:
             yield
         finally:
             self._end_workers()
+
+    def _pin_models(self) -> None:
+        """Have all workers, and a run that goes on, load the same commit of a scorer on the hub."""
+        if any(map(is_on_hub, self.config.model_paths.values())):
+            self.tell(Progress(stage="fetching from the hub"))
+            earlier = None if self.settings.fresh else read_manifest(self.out)
+            self.config = self.config.pinned(earlier.signatures if earlier else {})
 
     def finish(self, inputs: Sequence[InputFile], live: LiveRun, started: float) -> ScoreRun:
         """Check what is in the folder, load the scorer, make the plan, and do what is left."""
