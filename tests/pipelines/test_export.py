@@ -298,6 +298,17 @@ def test_run_goes_on_with_the_commit_that_it_began_with(hub, corpus, tmp_path):
     assert score(*metrics, fresh=True) == (1, {second})
 
 
+def test_two_commits_are_not_one_metric(hub, corpus, tmp_path):
+    outs = tmp_path / "first", tmp_path / "second"
+    for scorer, out in zip(("news", "general"), outs, strict=True):
+        hub.add("me/news", {"scorer.json": (PACKAGED / scorer / "scorer.json").read_bytes()})
+        assay.score(corpus, out=out, metrics="reffree@hf:me/news")
+    ratings = [{"document_id": row["document_id"], "system_id": "a", "good": 1} for row in ROWS]
+    pl.DataFrame(ratings).write_csv(tmp_path / "ratings.csv")
+    with pytest.raises(ValueError, match="must be computed with the same files in all inputs"):
+        assay.correlate([*outs], ratings=tmp_path / "ratings.csv", out=tmp_path / "report")
+
+
 def test_languages_differ_is_said_before_a_run_begins(hub, corpus, tmp_path, capsys):
     uploaded("news", "me/news")
     words = ["score", corpus, "--metrics", "reffree@hf:me/news", "--language", "de"]
