@@ -61,9 +61,8 @@ class Scorer:
         named = {name: getattr(settings, name) for name in ("candidate", "reference", "source")}
         self._names = {name: theirs for name, theirs in named.items() if theirs is not None}
         self._columns = settings.columns
-        self._config = with_paths(
-            ScoringConfig(**shared_fields(ScoringConfig, settings)), _absolute
-        )
+        config = ScoringConfig(**shared_fields(ScoringConfig, settings))
+        self._config = with_paths(config, _absolute).pinned()
         self._notices = Notices(self._config.language)
         self._device = settings.device
         cache = settings.embedding_cache

@@ -14,6 +14,7 @@ from pipelines.settings.compare import CompareSettings
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.evaluate import EvaluateSettings
 from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.export import ExportSettings
 from pipelines.settings.form import as_call, keywords, shared_fields
 from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.negatives import NegativesSettings
@@ -28,6 +29,7 @@ from sms.settings import settings_of, shown
 if TYPE_CHECKING:
     from assay._rows import Rows
     from pipelines.evaluate import DomainResult
+    from pipelines.export import ExportedScorer
     from pipelines.judge import Judgement
     from pipelines.judging_sheet import JudgingSheet
     from pipelines.negatives import NegativesRun
@@ -247,6 +249,18 @@ def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> l
     from pipelines.evaluate import evaluate as run
 
     return run(scorer, pairs, settings)
+
+
+@keywords(ExportSettings)
+def export(what: str, scorer: AnyPath, settings: ExportSettings) -> ExportedScorer:
+    """Hand over a trained scorer with a card, in a new folder or on the Hugging Face hub.
+
+    `what` is "scorer", `scorer` the folder. An upload is one commit; whoever may read it then names
+    the scorer `reffree@hf:OWNER/NAME`.
+    """
+    from pipelines.export import export as run
+
+    return run(what, scorer, settings)
 
 
 @keywords(NegativesSettings)

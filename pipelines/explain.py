@@ -251,7 +251,7 @@ def _settings_of(
         or metric == explained_metric
         or (explained_metric.encoder and metric.encoder == explained_metric.encoder)
     )
-    config = ScoringConfig(**settings | {"metrics": metrics})
+    config = ScoringConfig(**settings | {"metrics": metrics}).pinned(manifest.signatures)
     names = {**manifest.configuration["columns"], **(columns or {})}
     return config, names, [file.path for file in manifest.inputs], manifest.configuration["system"]
 

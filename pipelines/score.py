@@ -62,6 +62,7 @@ from pipelines.runs.machines import Machines
 from pipelines.runs.score_run import RunInterrupted, ScoreRun, close
 from pipelines.settings.form import shared_fields
 from pipelines.settings.score import ScoreSettings
+from reffree.scorers.naming import is_on_hub
 from sms.compiling import is_compiled
 from sms.config import ScoringConfig
 from sms.naming import OneOrMore, counted, several
@@ -185,6 +186,7 @@ class _Run:
     @contextmanager
     def started_workers(self) -> Iterator[None]:
         """Have the processes of this machine that will score, if any, load their scorer."""
+        self._pin_models()
         try:
             self._start_workers()
             yield
@@ -217,6 +219,13 @@ class _Run:
         assert self.alone is not None  # noqa: S101
         self._end_workers()
         self.machines, self.alone = self.alone, None
+
+    def _pin_models(self) -> None:
+        """Have all workers, and a run that goes on, load the same commit of a scorer on the hub."""
+        if any(map(is_on_hub, self.config.model_paths.values())):
+            self.tell(Progress(stage="fetching from the hub"))
+            earlier = None if self.settings.fresh else read_manifest(self.out)
+            self.config = self.config.pinned(earlier.signatures if earlier else {})
 
     def finish(self, inputs: Sequence[InputFile], live: LiveRun, started: float) -> ScoreRun:
         """Check what is in the folder, load the scorer, make the plan, and do what is left."""

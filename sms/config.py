@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from sms.encoders.registry import SHIPPED as KINDS_OF_OURS
 from sms.encoders.registry import EncoderSpec, parse_spec
@@ -108,6 +108,24 @@ class ScoringConfig(ScoringOptions):
         """Whether a metric needs a neural model."""
         kinds = (parse_spec(self.specs[alias]).kind for alias in self.used_encoders)
         return bool(self.model_paths) or any(not kind.is_static for kind in kinds)
+
+    def pinned(self, signatures: Mapping[str, str] | None = None) -> Self:
+        """Name each model so that it stays what it is now (`Metric.pinned_path`), and check again.
+
+        With `signatures` of scores, by column, it is what it was for these.
+        """
+        with_model = [metric for metric in self.asked if metric.path]
+        known = {
+            metric.path: signatures[metric.written]
+            for metric in with_model
+            if signatures and metric.written in signatures
+        }
+        pinned = {
+            metric.path: metric.pinned_path(known.get(metric.path, ""))
+            for metric in {one.path: one for one in with_model}.values()
+        }
+        paths = {metric.written: str(pinned[metric.path]) for metric in with_model}
+        return replace(self, model_paths=paths) if paths else self
 
     @property
     def replaced(self) -> list[str]:

@@ -133,7 +133,10 @@ def split_name(written: str, choices: Collection[str]) -> MetricName:
     if colon and against in choices and (at or not before):
         return MetricName(written, base, before if at else None, against)
     is_port = against.isdigit() and "//" in before
-    if not colon or (at and ("/" in against or is_port or os.path.exists(user_path(rest)))):
+    is_on_hub = before == "hf"
+    if not colon or (
+        at and ("/" in against or is_port or is_on_hub or os.path.exists(user_path(rest)))
+    ):
         return MetricName(written, base, rest if at else None)
     if not choices:
         raise ValueError(f"metric {written!r} takes no `:{against}`; leave it out")
@@ -509,6 +512,13 @@ class Metric:
     def find_bounds(self) -> tuple[float, float] | None:
         """Return lowest and highest value, where its model's folder says them."""
         return self.bounds
+
+    def pinned_path(self, signature: str = "") -> str | None:
+        """Return the path of its model as a name that always means what it means now.
+
+        With a `signature` of scores, it is what the path meant when these were computed.
+        """
+        return self.path
 
     def open(self, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own; metrics of equal `path` and `settings` share it."""

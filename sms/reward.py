@@ -143,7 +143,7 @@ class Reward:
                 language=language,
                 precision=precision,
                 models=models or {},
-            )
+            ).pinned()
             columns = [_only_column(metric.columns) for metric in config.asked]
             bounds = bounds or _bounds_of_sum(config.asked, self.weights)
             if list(self.weights.values()) == [1.0]:

@@ -69,7 +69,7 @@ class SummaryScorer:
         device: str = "auto",
         cache_folder: str | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = config.pinned()
         self._again = partial(
             SummaryScorer, config, threads, device=device, cache_folder=cache_folder
         )

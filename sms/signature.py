@@ -19,7 +19,7 @@ TEXT_FORM = "norm:nfc+unmarked"
 """In what form texts are read: `text.composed`, and without the marks of `sentences`."""
 
 _HASH_LENGTH = 12
-_CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+")
+_CONTENT = re.compile(r"\|(?:hash|weights):[0-9a-f]+|@[0-9a-f]{40}(?![^|])")
 _VERSION = re.compile(r"[-:]\d+(?:\.\d+){2,}")
 
 
@@ -43,7 +43,7 @@ def library_versions() -> dict[str, str]:
 
 
 def without_content(signature: str) -> str:
-    """Return a signature without the hashes of weights and vectors: how a column was asked for."""
+    """Return a signature without hashes of weights, vectors and commits: what was asked for."""
     return _CONTENT.sub("", signature)
 
 

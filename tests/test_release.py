@@ -31,7 +31,7 @@ def pins_of(name):
 
 
 PINS, LOWEST = pins_of("constraints.txt"), pins_of("constraints-lowest.txt")
-ONLY_TO_INSTALL = {"huggingface-hub", "llvmlite"}
+ONLY_TO_INSTALL = {"llvmlite"}
 """What the lowest versions need to install together, though the project does not name it."""
 TOOLS = {"bench", "dev", "docs"}
 """Extras whose packages may be new, unless others of the project need them, too."""

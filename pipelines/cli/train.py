@@ -1,4 +1,4 @@
-"""`assay train`, `evaluate`, `negatives` and `reinforce`: what learns, and how well."""
+"""`assay train`, `evaluate`, `export`, `negatives` and `reinforce`: what learns, and how well."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.common import DONE, INTERRUPTED, fail, show
 from pipelines.cli.options import command, shown_progress
 from pipelines.settings.evaluate import EvaluateSettings
+from pipelines.settings.export import ExportSettings
 from pipelines.settings.negatives import NegativesSettings
 from pipelines.settings.reinforce import ReinforceSettings
 from pipelines.settings.train import TrainSettings
@@ -19,6 +20,7 @@ from sms.naming import counted
 
 if TYPE_CHECKING:
     from pipelines.evaluate import DomainResult
+    from pipelines.export import ExportedScorer
     from pipelines.negatives import NegativesRun
     from pipelines.reinforcement import ReinforcedSummarisers
     from pipelines.train_model import Preferred, TrainedScorer
@@ -69,6 +71,20 @@ def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) ->
     if output:
         output.write(f"{json.dumps([*map(asdict, results)], indent=1)}\n".encode())
     return DONE
+
+
+@command(ExportSettings, "WHAT", "DIR")
+def export(what: str, folder: str, settings: ExportSettings) -> None:
+    """Hand over a trained scorer: WHAT is `scorer`, DIR its folder.
+
+    Its files and a card (README.md: how to use it, data, figures, licence) are written to a new
+    folder, or uploaded to the Hugging Face hub as one commit, where `reffree@hf:OWNER/NAME` loads
+    it. Log in before with `hf auth login`. To edit the card, export to a folder first, then export
+    that folder.
+    """
+    from pipelines.export import export as run
+
+    show("\n".join(_handed_over(run(what, folder, settings))))
 
 
 @command(NegativesSettings, "PAIRS...")
@@ -292,6 +308,22 @@ def _matrices(results: Sequence[DomainResult]) -> list[str]:
         ]
         lines += [_table((f"{kind}, {name}", *domains), rows), ""]
     return lines
+
+
+# What was handed over
+
+
+def _handed_over(exported: ExportedScorer) -> list[str]:
+    files = ", ".join(f"{name} ({n:,} bytes)" for name, n in exported.files.items())
+    signature = f"Signature: {exported.signature}"
+    if not exported.page:
+        return [f"Written to {exported.to}: {files}.", signature]
+    name, _, commit = exported.to.partition("@")
+    return [
+        f"Uploaded to {exported.page} as commit {commit}: {files}.",
+        signature,
+        f"It is the metric reffree@{name}; this commit of it is reffree@{exported.to}",
+    ]
 
 
 # Negatives

@@ -16,7 +16,7 @@ class EvaluateSettings(PairSettings):
 
     also: Annotated[Sequence[str], "SCORER,..."] = ()
     """Evaluate these scorers, too; each is a row of the table."""
-    negatives: Sequence[str] = ()
+    negatives: Annotated[Sequence[str], "rare"] = ()
     """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
     trained on."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"

@@ -57,11 +57,11 @@ class TrainSettings(PairSettings, MachineSettings):
     raters: Annotated[Sequence[str], "rare"] = ()
     """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
     their names show several pools, such as expert-1 and turker-1."""
-    dev_corpus: Annotated[AnyPath | None, "FILE"] = None
+    dev_corpus: Annotated[AnyPath | None, "FILE", "rare"] = None
     """Try four recipes for `features`, and keep the one that agrees best with `--dev-ratings` on
     the summaries in FILE, within documents and with length held fixed. FILE is as for `assay
     score`."""
-    dev_ratings: Annotated[AnyPath | None, "FILE"] = None
+    dev_ratings: Annotated[AnyPath | None, "FILE", "rare"] = None
     """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
     head: Annotated[Literal["fc", "cnn", "lstm"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`."""

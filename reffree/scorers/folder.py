@@ -20,10 +20,12 @@ from typing import Any
 
 from safetensors.torch import save
 
-from reffree.features.linear import LinearModel
+from reffree.features.linear import LinearModel, linear_model
 from reffree.neural.building import TOKENIZER_FILE, TRANSFORMER_FILE, Built
 from reffree.neural.checkpoint import replace_file
 from reffree.scorers.naming import SCORER_FILE
+from sms.encoders.registry import parse_spec
+from sms.settings import settings_of
 from sms.signature import version
 from sms.text import TextRules, detokenize
 
@@ -114,6 +116,11 @@ def models_to_choose(settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, A
     return models
 
 
+def files_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the files of a scorer."""
+    return (SCORER_FILE, *settings["hashes"])
+
+
 def language_of_scorer(settings: Mapping[str, Any]) -> str:
     """Return the language of the texts that a scorer learned from; features are English ones."""
     return str(settings["model"].get("language", "en"))
@@ -144,6 +151,37 @@ def read_settings(folder: Path) -> dict[str, Any]:
             "again"
         )
     return settings
+
+
+def check_stands_alone(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a scorer that reads a model which is neither in its folder nor comes with Assay.
+
+    Where such a model is, only the machine knows that the scorer was trained on; and a scorer of
+    somebody else could send its reader anywhere.
+    """
+    with naming_damage(folder):
+        foreign = {*settings["hashes"]} - {WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE}
+        elsewhere = sorted(foreign) or _models_elsewhere(settings["model"])
+    if elsewhere:
+        raise ValueError(
+            f"the scorer {folder} reads {', '.join(elsewhere)}, which it does not hold, so it can "
+            "neither be exported nor loaded from the hub; copy its folder and the models yourself"
+        )
+
+
+def _models_elsewhere(model: Mapping[str, Any]) -> list[str]:
+    """Name the encoder, or the metrics with models, that a scorer reads."""
+    if model.get("scorer") == FEATURES:
+        read = linear_model({name: value for name, value in model.items() if name != "scorer"})
+        if not read.features.metrics:
+            return []
+        asked = read.features.scoring.asked
+        return [one.written for one in asked if one.path is not None or one.table is not None]
+    if model["scorer"] == "bert":
+        return []  # the transformer's weights are its own
+    spec = parse_spec(model["encoder"])
+    paths = [option.name for option in settings_of(spec.kind.options) if option.is_path]
+    return [str(spec)] if spec.path or {*paths} & {*spec.options} else []
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Learned scorers as a metric like all others: `reffree@DIR`, which importing this file registers.
 
 `reffree@DIR.HEAD` is one head of a scorer that has several; `reffree@news`, `reffree@general` and
-`reffree@general+lm` come with the package. Every `reffree@DIR` comes with a column `cut@DIR`: 1
-where some text was too long for the model and only its lead was read, 0 elsewhere. Importing it
-loads no model library.
+`reffree@general+lm` come with the package, `reffree@hf:OWNER/NAME` from the Hugging Face hub. Every
+`reffree@DIR` comes with a column `cut@DIR`: 1 where some text was too long for the model and only
+its lead was read, 0 elsewhere. Importing it loads no model library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reffree.scorers.naming import SCORER_FILE, find_scorer, split_head
+from reffree.scorers.naming import SCORER_FILE, find_scorer, is_on_hub, split_head
 from reffree.whole_texts import ByRow, ReadPairs, WholeTextMetric
 from sms.encoders import EncoderRuntime
 from sms.language_codes import UNDETERMINED
@@ -41,6 +41,8 @@ class LearnedModel:
     """A learned scorer, and how many texts it read in part."""
 
     scorer: LearnedScorer
+    on_hub: str = ""
+    """Its name on the hub, with the commit (`pinned_path`); empty for one from elsewhere."""
     n_cut: int = 0
 
     @property
@@ -82,22 +84,31 @@ class LearnedMetric(WholeTextMetric):
         """
         if not asked.at:
             raise ValueError(
-                f"metric {asked.written!r} must name a scorer: {PREFIX}news, or {PREFIX}DIR from "
-                "`assay train`"
+                f"metric {asked.written!r} must name a scorer: {PREFIX}news, {PREFIX}DIR from "
+                f"`assay train`, or {PREFIX}hf:OWNER/NAME"
             )
         folder, _ = split_head(asked.at)
+        if is_on_hub(folder):
+            from reffree.scorers.hub import HubName
+
+            return str(HubName.read(folder)), {}
         if is_url(folder):
             return folder, {}
         found = find_scorer(folder)
         return os.path.abspath(found), _chosen_models(found, models)
 
     def check_rules(self, rules: TextRules) -> None:
-        """Refuse texts in another language than it learned from; a URL is checked when copied."""
+        """Refuse texts in another language than it learned from, once it is on this machine."""
         from reffree.scorers.folder import language_of_scorer, read_settings
 
-        if self.path is None or not (Path(self.path) / SCORER_FILE).exists():
+        folder = None if self.path is None else Path(self.path)
+        if self.path is not None and is_on_hub(self.path):
+            from reffree.scorers.hub import cached_scorer
+
+            folder = cached_scorer(self.path)
+        if folder is None or not (folder / SCORER_FILE).exists():
             return  # which is said when it is opened
-        learned = language_of_scorer(read_settings(Path(self.path)))
+        learned = language_of_scorer(read_settings(folder))
         if learned != rules.language and UNDETERMINED not in (learned, rules.language):
             raise ValueError(
                 f"metric {self.written!r} learned from texts in {language_of(learned).name}, got "
@@ -112,8 +123,25 @@ class LearnedMetric(WholeTextMetric):
 
         if self.path is None or is_url(self.path):
             return None
-        settings = read_settings(Path(self.path))
+        settings = read_settings(self._folder())
         return LinearPairs.bounds if is_linear(settings) else NeuralPairs.bounds
+
+    def pinned_path(self, signature: str = "") -> str | None:
+        """Return its name on the hub with the commit that it means now, or meant for scores."""
+        if self.path is None or not is_on_hub(self.path):
+            return self.path
+        from reffree.scorers.hub import pinned_name
+
+        return pinned_name(self.path, signature)
+
+    def _folder(self) -> Path:
+        """Return its folder on this machine, where it is fetched to from the hub."""
+        path = str(self.path)
+        if not is_on_hub(path):
+            return Path(path)
+        from reffree.scorers.hub import fetch_scorer
+
+        return fetch_scorer(path)
 
     def open(self, runtime: EncoderRuntime) -> LearnedModel:
         """Load the scorer in a folder."""
@@ -123,15 +151,15 @@ class LearnedMetric(WholeTextMetric):
         from sms.encoders.devices import Machine
 
         machine = Machine.choose(EncoderRuntime(device=runtime.device, threads=runtime.threads))
-        return LearnedModel(
-            load_scorer(
-                Path(str(self.path)),
-                device=machine.device.type,
-                cache_folder=runtime.cache_folder,
-                threads=runtime.threads,
-                models=self.settings,
-            )
+        scorer = load_scorer(
+            self._folder(),
+            device=machine.device.type,
+            cache_folder=runtime.cache_folder,
+            threads=runtime.threads,
+            models=self.settings,
         )
+        path = str(self.path)
+        return LearnedModel(scorer, path if is_on_hub(path) else "")
 
     def with_model(self, model: Any) -> LearnedMetric:  # noqa: ANN401  (a `LearnedModel`)
         """Refuse a head that the scorer does not have."""
@@ -142,6 +170,8 @@ class LearnedMetric(WholeTextMetric):
     def signatures(self, setting: Setting) -> dict[str, str]:
         """Return the scorer's signature, set by its training, and how much of a source is read."""
         signature = f"{self.model.scorer.signature}|{TEXT_FORM}"
+        if self.model.on_hub:
+            signature = f"{signature}|{self.model.on_hub}"
         if setting.source_tokens is not None:
             signature = f"{signature}|{cut_part(setting.source_tokens)}"
         (cut,) = self.companion_columns
@@ -183,7 +213,7 @@ def _chosen_models(folder: Path, models: Mapping[str, Mapping[str, Any]]) -> dic
 METRICS[NAME] = LearnedMetric(
     name=NAME,
     spec=f"{PREFIX}DIR",
-    summary="a scorer of `assay train`, `news`, `general`, `general+lm`; `.HEAD` for a head",
+    summary="a trained scorer: news, general, general+lm, a folder, hf:OWNER/NAME; `.HEAD` of it",
     higher_is="better",
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},

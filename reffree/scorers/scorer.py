@@ -32,7 +32,8 @@ from reffree.scorers.folder import (
     warn_of_versions,
     write_settings,
 )
-from reffree.scorers.naming import SCORER_FILE, find_scorer, split_head
+from reffree.scorers.hub import fetch_scorer
+from reffree.scorers.naming import SCORER_FILE, find_scorer, is_on_hub, split_head
 from reffree.whole_texts import ReadPairs, by_reason, why_not_read
 from sms.encoders.batches import Batches
 from sms.metric import NumberedTexts
@@ -262,7 +263,7 @@ def load_scorer(
     threads: int | None = None,
     models: Mapping[str, str] | None = None,
 ) -> LearnedScorer:
-    """Load a scorer from a folder that `assay train` wrote, or one in the package.
+    """Load a scorer from a folder that `assay train` wrote, from the package, or from the hub.
 
     `FOLDER.HEAD` gives one of its heads, for example `news.fluency`. `cache_folder` keeps the
     vectors of an encoder that is not trained, and what the models of its metrics answer. `models`
@@ -272,7 +273,7 @@ def load_scorer(
     trained with.
     """
     name, head = split_head(os.fspath(folder))
-    folder = find_scorer(name)
+    folder = fetch_scorer(name) if is_on_hub(name) else find_scorer(name)
     settings = read_settings(folder)
     kept = None if cache_folder is None else os.fspath(cache_folder)
     pairs: NeuralPairs | LinearPairs

@@ -31,6 +31,7 @@ NO_LIMIT = 1_000_000
 _WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
 _OTHER_FORMATS = ("onnx/*", "openvino/*", "*.onnx", "tf_model*", "flax_model*")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.bpe.*")
+_NAMES_KERNELS = ("_implementation", "_implementation_internal")
 _LOADABLE = "`{}` must hold a model that transformers can load"
 
 T = TypeVar("T")
@@ -272,9 +273,18 @@ def _config_of(folder: Path) -> Any:
 
 
 def untrained_model(settings: Mapping[str, Any]) -> Any:
-    """Make a model of what a `config.json` says, with random weights."""
-    config = transformers.AutoConfig.for_model(**settings)
-    return transformers.AutoModel.from_config(config)
+    """Make a model of what a `config.json` says, with random weights, by transformers' own code."""
+    config = transformers.AutoConfig.for_model(**_without_code(settings))
+    return transformers.AutoModel.from_config(config, trust_remote_code=False)
+
+
+def _without_code(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what names code of a hub: classes, and kernels of attention and experts."""
+    return {
+        name: _without_code(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if name != "auto_map" and not name.endswith(_NAMES_KERNELS)
+    }
 
 
 def limit_of(said: float | None) -> int:

@@ -138,6 +138,10 @@ class Calls:
         assay.train(self.folder / "pairs.jsonl", out=out, scorer="sentence", epochs=1)
         return sorted(path.name for path in out.iterdir())
 
+    def export(self) -> Any:
+        exported = assay.export("scorer", "news", to=self.new("given"), licence="mit")
+        return [exported.signature, [*exported.files]]
+
     def reward(self) -> Any:
         return assay.Reward("sms")(self.texts, references=self.references)
 

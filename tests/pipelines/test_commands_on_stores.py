@@ -65,6 +65,10 @@ COMMANDS = {
     ),
     "negatives": ("negatives @pairs.jsonl --kinds delete --out @new.parquet", ["new.parquet"]),
     "evaluate": ("evaluate @scorer @pairs.jsonl --json @new.json", ["new.json"]),
+    "export": (
+        "export scorer @scorer --to @new --licence mit",
+        ["new/README*", "new/scorer.json"],  # the card names the folder
+    ),
     "reproduce": (
         "reproduce clark2019-table6 --out @new",
         [f"new/clark2019-table6.{suffix}" for suffix in ("csv", "json", "md")],

@@ -209,7 +209,9 @@ def test_scorers_of_features_are_told_apart_by_their_content(tmp_path):
     assert trained != packaged
 
 
-UNNAMED = "must name a scorer: reffree@news, or reffree@DIR"
+UNNAMED = (
+    "must name a scorer: reffree@news, reffree@DIR from `assay train`, or reffree@hf:OWNER/NAME"
+)
 REFUSED = {
     **dict.fromkeys(("reffree", "reffree@", "reffree:source"), UNNAMED),
     "reffree@news:reference": "metric 'reffree@news:reference' must end in :source",

@@ -7,6 +7,7 @@ from reffree.neural.models import ModelConfig
 from reffree.neural.training import TrainConfig
 from reffree.training_pairs.buckets import BucketWriter
 from reffree.training_pairs.rows import Pair, as_table
+from tests.hub import hub, offline  # noqa: F401  (fixtures)
 
 
 def make_pairs(n, *, n_sentences=3):

@@ -36,6 +36,9 @@ def test_sums_models_and_signatures_by_hand():
     assert models_of({"lm": "models/smollm2"}) == {"lm": {"path": "models/smollm2"}}
     signature = "sms|enc:glove-news-3x2|oov:drop|hash:0123456789ab|ref:best|v:1"
     assert without_content(signature) == "sms|enc:glove-news-3x2|oov:drop|ref:best|v:1"
+    commit = "0123456789" * 4
+    assert without_content(f"reffree|weights:0a|v:1|hf:me/x@{commit}") == "reffree|v:1|hf:me/x"
+    assert without_content(f"reffree|v:1|hf:me/x@{commit}|first:9") == "reffree|v:1|hf:me/x|first:9"
 
 
 def test_home_is_written_out(monkeypatch):
