@@ -58,7 +58,7 @@ def render_run(
     pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
-    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
+    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()] or [0]
     return render_page(
         "scores.html",
         styles=["picture.css", "scores.css"],

@@ -201,6 +201,17 @@ def test_page_does_not_scroll_sideways(page, report, scheme, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_both_ends_of_a_scale_are_written_on_a_phone(page, report):
+    page.set_viewport_size(PHONE)
+    page.goto(report)
+    for level in ("System", "Summary", "Global"):
+        level_control(page, level).check()
+        for scale in page.locator(".ticks:visible").all():
+            texts = scale.locator("text")
+            assert texts.first.is_visible()
+            assert texts.last.is_visible()
+
+
 DRAWN = """() => [...document.querySelectorAll("table.correlations tbody tr")]
   .filter((row) => row.checkVisibility())
   .map((row) => {

@@ -110,6 +110,18 @@ def test_thirty_systems_with_long_names_fit_every_width(page, many, name, width)
     assert drawn.first.bounding_box()["width"] >= 80  # room to see an interval in
 
 
+def test_metric_without_scores_has_no_empty_table(page, tmp_path):
+    rows = [{"document_id": f"d{k}", "system_id": "s", "candidate": ""} for k in range(3)]
+    pl.DataFrame(rows).write_parquet(tmp_path / "corpus.parquet")
+    assay.score(tmp_path / "corpus.parquet", metrics=["length"], out=tmp_path / "out")
+    page.goto((tmp_path / "out" / "scores.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert page.get_by_role("table").count() >= 1
+    for table in page.get_by_role("table").all():
+        assert table.locator("tbody tr").count() > 0
+    assert "over 0 documents" in page.locator("section").first.inner_text()
+
+
 @pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 800}])
 def test_first_screen_has_a_picture(page, many, size):
     page.set_viewport_size(size)
