@@ -91,7 +91,7 @@ docs-figures: install
 	  --metrics sms,wms,s+wms,cosine,rouge2,rougeL,bleu,length
 	$(BIN)/assay correlate build/figures/scores --ratings pipelines/examples/written_quality.csv \
 	  --levels summary,system --coefficients kendall_b --out build/figures/report --quiet
-	$(BIN)/python docs/_ext/pictures.py build/figures/report/report.html docs/figures/verdict.png body 480
+	$(BIN)/python docs/_ext/pictures.py build/figures/report/report.html docs/figures/verdict.png body 400
 
 clean:
 	rm -rf build *.egg-info scores/ladder

@@ -246,9 +246,13 @@ def _means(
     matrix = cell_matrix(side.scores.frame, metric, side.systems, documents)
     rng = np.random.default_rng(settings.seed)
     intervals = mean_intervals(matrix, n_resamples=settings.resamples, rng=rng)
+
+    def place_of(k: int) -> tuple[bool, float, str]:
+        mean, is_missing = intervals[k].value, math.isnan(intervals[k].value)
+        return is_missing, 0.0 if is_missing else -mean, side.systems[k]
+
     # a system without a score, whose mean is NaN, comes last and has no letters
-    order = sorted(range(len(intervals)), key=lambda k: (-intervals[k].value, side.systems[k]))
-    order = sorted(order, key=lambda k: math.isnan(intervals[k].value))
+    order = sorted(range(len(intervals)), key=place_of)
     place = {side.systems[k]: rank for rank, k in enumerate(order)}
     differs = np.zeros((len(order), len(order)), dtype=bool)
     for row in rows:

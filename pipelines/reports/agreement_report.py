@@ -23,7 +23,7 @@ from pipelines.reports.agreement_charts import (
     system_points,
     systems_chart,
 )
-from pipelines.reports.charts import Axis, Mark, strip, ticks
+from pipelines.reports.charts import Axis, Mark, spot, strip, ticks, upright
 from pipelines.reports.numbers import UNDEFINED, count_text, interval_text, number_text, range_text
 from pipelines.reports.pages import file_stem, render_page
 from pipelines.reports.tables import PaperTable, escape_markdown, to_latex, to_markdown
@@ -441,7 +441,6 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
     axis = _axis(grid)
     for aspect in result.aspects:
         rows = grid.rows.filter(aspect=aspect).sort("value", descending=True, nulls_last=True)
-        lines = _lines(grid, aspect)
         yield {
             "level": grid.level,
             "aspect": aspect,
@@ -449,19 +448,16 @@ def _panels(grid: Grid, result: AgreementResult) -> Iterator[dict[str, Any]]:
             "title": f"{aspect}: {grid.title}",
             "meaning": LEVEL_MEANINGS[grid.level],
             "ticks": ticks(axis),
+            "lines": upright(axis, _lines(grid, aspect)),
             "ceiling": grid.ceilings.get(aspect),
             "n_skipped": rows.drop_nulls("value")["n_skipped"].max(),
-            "rows": [
-                row | {"drawn": _drawn(row, axis, lines)} for row in rows.iter_rows(named=True)
-            ],
+            "rows": [row | {"drawn": _drawn(row, axis)} for row in rows.iter_rows(named=True)],
         }
 
 
-def _drawn(row: Row, axis: Axis, lines: Sequence[Mark]) -> Markup | None:
-    if row["value"] is None:
-        return None
-    kind = "baseline" if row["is_baseline"] else "mark"
-    return strip(axis, [Mark(row["value"], kind)], interval=(row["low"], row["high"]), lines=lines)
+def _drawn(row: Row, axis: Axis) -> str | None:
+    value = row["value"]
+    return None if value is None else spot(axis, value, (row["low"], row["high"]))
 
 
 # Charts

@@ -47,6 +47,8 @@ SMALLEST_SPAN, LARGEST_SPAN = 1e-12, 1e12
 """Between these an axis has ticks at round numbers."""
 OTHER_FONTS = 1.15
 """How much wider than Helvetica the font of a reader may be."""
+SHORT_NAME = 48
+"""Pixels of a name beside a dot that is as wide as the font makes it."""
 LONGEST_LABEL, LONGEST_TITLE = 20, 36
 """Cells of a terminal that a name in a chart fills, and the title of a chart or an axis; a wide
 character fills two."""
@@ -149,6 +151,7 @@ class Chart:
         self.x, self.y, self.width, self.height = x, y, width, height
         self.title, self.has_grid = title, has_grid
         self._marks: list[str] = []
+        self._whiskers: list[str] = []
         self._dots: list[Place] = []
         self._names: list[tuple[Place, str]] = []
 
@@ -164,9 +167,11 @@ class Chart:
         """Draw the intervals of a value on both axes, where they are known."""
         (left, right), (low, high) = across, upright
         if left is not None and right is not None:
-            self.line([(left, y), (right, y)], "whisker")
+            (start, level), (end, _) = self._place(left, y), self._place(right, y)
+            self._whiskers.append(f"M{_px(start)} {_px(level)}H{_px(end)}")
         if low is not None and high is not None:
-            self.line([(x, low), (x, high)], "whisker")
+            (middle, start), (_, end) = self._place(x, low), self._place(x, high)
+            self._whiskers.append(f"M{_px(middle)} {_px(start)}V{_px(end)}")
 
     def line(self, points: Iterable[Place], kind: str, title: str = "") -> None:
         """Join points."""
@@ -192,7 +197,9 @@ class Chart:
 
     def parts(self) -> list[str]:
         """Draw title, axes and marks, from the corner between the axes and the title."""
-        return [*self._axes(), *self._marks, *self._placed_names()]
+        whiskers = f'<path class="whisker" d="{"".join(self._whiskers)}"/>'
+        below = [whiskers] if self._whiskers else []
+        return [*self._axes(), *below, *self._marks, *self._placed_names()]
 
     def margins(self) -> Box:
         """Return the room that labels and titles take at the left, top, right and bottom."""
@@ -238,9 +245,10 @@ class Chart:
                 is_inside = box[0] >= 0 and box[2] <= self.width and box[1] >= 0
                 if is_inside and box[3] <= self.height and not any(_meet(box, b) for b in taken):
                     taken.append(box)
-                    # whatever font there is, the name is as wide as this takes it
-                    fixed = f'textLength="{_px(width)}" lengthAdjust="spacingAndGlyphs"'
-                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}" {fixed}'
+                    place = f'x="{_px(box[0])}" y="{_px(y + dy)}"'
+                    if width > SHORT_NAME:
+                        # whatever font there is, the name is as wide as this takes it
+                        place += f' textLength="{_px(width)}" lengthAdjust="spacingAndGlyphs"'
                     yield f'<text class="name" {place}>{_label(shown)}</text>'
                     break
 
@@ -363,10 +371,31 @@ def strip(
         start, end = 100 * axis.share(low), 100 * axis.share(high)
         parts.append(f'<rect class="interval" x="{start:.1f}%" width="{end - start:.1f}%"/>')
     for mark in marks:
-        title = f"<title>{xml_text(mark.title)}</title>" if mark.title else ""
-        parts.append(f'<circle class="{mark.kind}" c{_across(axis, mark.value)}>{title}</circle>')
+        inside = f"><title>{xml_text(mark.title)}</title></circle>" if mark.title else "/>"
+        parts.append(f'<circle class="{mark.kind}" c{_across(axis, mark.value)}{inside}')
     role = f'role="img" aria-label="{xml_text(label)}"' if label else 'aria-hidden="true"'
     return Markup(f'<svg class="strip" {role}>{"".join(parts)}</svg>')
+
+
+def spot(axis: Axis, value: float, interval: Ends = (None, None)) -> str:
+    """Say where one value and its interval lie, as the style of an element in a `bar-cell`.
+
+    The style sheet draws them: a table of thousands of rows stays small.
+    """
+    low, high = interval
+    places = {"at": value}
+    if low is not None and high is not None and low <= high:  # False for NaN
+        places |= {"from": low, "to": high}
+    return _places(axis, places)
+
+
+def upright(axis: Axis, lines: Iterable[Mark]) -> str:
+    """Say where upright lines of a kind lie, as a style for all spots in a table or in one cell."""
+    return _places(axis, {line.kind: line.value for line in lines})
+
+
+def _places(axis: Axis, places: Mapping[str, float]) -> str:
+    return ";".join(f"--{name}:{100 * axis.share(x):.1f}" for name, x in places.items())
 
 
 def ticks(axis: Axis) -> Markup:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from pipelines.reports.charts import Axis, Mark, columns, strip
+from pipelines.reports.charts import Axis, Mark, columns, spot, upright
 from pipelines.reports.numbers import (
     UNDEFINED,
     decimals,
@@ -349,17 +349,13 @@ def _lead(result: ScoreComparison) -> str:
 
 def _drawn(row: MetricComparison) -> dict[str, Any]:
     """Draw a comparison, on an axis that holds 0 and the interval, and its documents."""
-    axis = Axis.of_numbers([0.0, row.low, row.high, row.difference])
+    ends = row.low, row.high
+    axis = Axis.of_numbers([0.0, *ends, row.difference])
     ordered = sorted(row.documents, key=lambda each: -each[1])
     n_decimals = 1 + decimals([row.mean_a, row.mean_b])
     named = [*ordered[:N_EXTREMES], *ordered[N_EXTREMES:][-N_EXTREMES:]]
     return {
-        "interval": strip(
-            axis,
-            [] if math.isnan(row.difference) else [Mark(row.difference)],
-            interval=(row.low, row.high),
-            lines=[Mark(0.0, "zero")],
-        ),
+        "interval": f"{upright(axis, [Mark(0.0, 'zero')])};{spot(axis, row.difference, ends)}",
         "columns": _columns(row, ordered, n_decimals) if ordered else "",
         "named": [(name, number(value, n_decimals)) for name, value in named],
     }

@@ -25,6 +25,8 @@ from sms.writing import isolated
 TEMPLATES = Path(__file__).with_name("templates")
 BASE_STYLES = ("base.css", "charts.css")
 """Those of every page."""
+LONGEST_WHOLE = 16
+"""Characters of a metric's name that is not broken."""
 LONGEST_PART = 60
 """Characters kept of a name in a file's."""
 
@@ -77,8 +79,13 @@ def _environment() -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """Let the name of a metric break after its punctuation, and nowhere else."""
-    return Markup("<wbr>").join(re.split(r"(?<=[@:./])(?=\S)", text))
+    """Let long names of metrics break after their punctuation, and nowhere else."""
+    return Markup(" ").join(
+        Markup("<wbr>").join(
+            re.split(r"(?<=[:./])(?=.)", word) if len(word) > LONGEST_WHOLE else [word]
+        )
+        for word in text.split(" ")
+    )
 
 
 def _inline(text: str, element: str) -> Markup:

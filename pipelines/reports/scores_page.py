@@ -17,7 +17,7 @@ from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
 from cluster.manifest import EXPLAIN_FOLDER, SUCCESS_FILE
 from cluster.store import join, list_names, read_whole
-from pipelines.reports.charts import Axis, Mark, columns, strip, ticks
+from pipelines.reports.charts import Axis, Mark, columns, spot, strip, ticks
 from pipelines.reports.numbers import decimals, number, range_text, span
 from pipelines.reports.pages import explain_file, render_page
 from pipelines.reports.tables import PaperTable, to_latex, to_markdown
@@ -58,7 +58,7 @@ def render_run(
     pages = list_names(join(run.out, EXPLAIN_FOLDER))
     means = {name: document_means(rows, name) for name in run.main_columns}
     table = _means_table(run, means)
-    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()]
+    numbers = [n for of_metric in means.values() for *_, n in of_metric.values()] or [0]
     return render_page(
         "scores.html",
         styles=["picture.css", "scores.css"],
@@ -191,7 +191,7 @@ def _metric_view(
                 "name": system or "(none)",
                 "mean": mean,
                 "shown": number(mean, n_decimals),
-                "drawn": strip(axis, [Mark(mean)], interval=(low, high)),
+                "drawn": spot(axis, mean, (low, high)),
                 "interval": span(low, high, n_decimals),
                 "half": number(mean - low, n_decimals),
                 "n": n,

@@ -346,6 +346,12 @@ def test_means_of_a_run_by_hand(paired):
     assert "A (s) has a score for 2, B (t) for 3" in text
 
 
+def test_system_without_scores_comes_last_wherever_its_name_stands(paired):
+    means = {"a": 1.0, "b": 5.0, "c": None, "d": 3.0, "e": 9.0, "f": 2.0}
+    result = paired({name: {"m": [mean] * 3} for name, mean in means.items()})
+    assert [each.system for each in result.means] == ["e", "b", "d", "f", "a", "c"]
+
+
 def test_command_writes_the_table_of_a_paper(write, tmp_path, capsys):
     run_file = write("run.csv", {"s_1": {"m": range(8)}, "t": {"m": range(10, 18)}})
     outs = {

@@ -62,7 +62,9 @@ def test_each_system_is_a_dot_that_says_its_means(result):
     said = [title for _, title in marks(chart, "circle", "mark")]
     assert said[3] == (f"{SYSTEMS[3]}: score 3.7500 [3.5500, 3.9500], rating 3.750 [3.550, 3.950]")
     assert len(said) == len(SYSTEMS)
-    assert len(marks(chart, "polyline", "whisker")) == 2 * len(SYSTEMS)
+    ((whiskers, _),) = marks(chart, "path", "whisker")
+    level, upright = (re.findall(rf"M\S+ \S+?{to}", whiskers.get("d")) for to in "HV")
+    assert len(level) == len(upright) == len(SYSTEMS)
 
 
 def test_difference_is_framed_where_the_test_finds_it(result):

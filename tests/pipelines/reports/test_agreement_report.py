@@ -300,6 +300,11 @@ def panels_of(result, **key):
     return [each for each in found if key.items() <= each.items()]
 
 
+def places_of(style):
+    """Where a style puts its marks: "--at:74.1;--from:52.4" -> {"at": 74.1, "from": 52.4}."""
+    return {name: float(place) for name, place in re.findall(r"--(\w+):([-\d.]+)", style)}
+
+
 def ticks_of(panel):
     return [text.replace(MINUS, "-") for text in re.findall(r">([^<]+)</text>", panel["ticks"])]
 
@@ -308,11 +313,13 @@ def test_axis_by_hand(result):
     # From length's low end, -0.24 - 0.12 - 0.02, to the raters' 0.9123: steps of .2.
     (panel,) = panels_of(result, level="system", aspect="relevance", coefficient="pearson")
     assert ticks_of(panel) == ["-0.4", "-0.2", "0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
-    zero, ceiling = re.findall(
-        r'<rect class="(?:zero|ceiling)" x="(.*?)%"', panel["rows"][0]["drawn"]
-    )
-    assert float(zero) == pytest.approx(100 * 0.4 / 1.4, abs=0.05)
-    assert float(ceiling) == pytest.approx(100 * (0.4 + 0.9123) / 1.4, abs=0.05)
+    lines = places_of(panel["lines"])
+    assert lines["zero"] == pytest.approx(100 * 0.4 / 1.4, abs=0.05)
+    assert lines["ceiling"] == pytest.approx(100 * (0.4 + 0.9123) / 1.4, abs=0.05)
+    row = panel["rows"][0]
+    drawn = places_of(row["drawn"])
+    for end, name in (("value", "at"), ("low", "from"), ("high", "to")):
+        assert drawn[name] == pytest.approx(100 * (0.4 + row[end]) / 1.4, abs=0.05)
 
 
 def test_accuracy_begins_at_guessing(result):
@@ -323,7 +330,7 @@ def test_accuracy_begins_at_guessing(result):
     changed = dataclasses.replace(result, about=about, correlations=accuracies)
     (panel,) = panels_of(changed, aspect="relevance")
     assert ticks_of(panel)[0] == "0.50"  # not drawn from 0
-    assert '<rect class="zero" x="0.0%"' in panel["rows"][0]["drawn"]
+    assert places_of(panel["lines"])["zero"] == 0.0
 
 
 def test_every_choice_has_a_panel_or_says_that_there_is_none(page, result):

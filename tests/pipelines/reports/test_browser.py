@@ -165,14 +165,73 @@ def test_first_screen_shows_the_verdict_and_all_metrics(opened):
         assert xs["best"] == max(xs.values())
 
 
+SCREENS = [(390, 844), (768, 1024), (1280, 800), (1600, 1000)]
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_first_screen_has_verdict_picture_scale_and_key(page, report, width, height):
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(report)
+    for selector in ("h1", ".keys", ".verdicts .ticks", ".verdicts .bar-cell svg"):
+        box = page.locator(f"{selector}:visible").first.bounding_box()
+        assert min(box["x"], box["y"]) >= 0, selector
+        assert box["y"] + box["height"] <= height, selector
+        assert box["x"] + box["width"] <= width, selector
+
+
+def test_scale_stands_above_the_picture_at_every_width(page, report):
+    for width, height in SCREENS:
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(report)
+        scale = page.locator(".verdicts .ticks:visible").bounding_box()
+        picture = page.locator(".verdicts .bar-cell svg:visible").first.bounding_box()
+        assert scale["x"] == pytest.approx(picture["x"], abs=1)
+        assert scale["width"] == pytest.approx(picture["width"], abs=1)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_phone_page_does_not_scroll_sideways(page, report, scheme):
-    page.set_viewport_size(PHONE)
+@pytest.mark.parametrize("width", [PHONE["width"], 390, 768, 1280])
+def test_page_does_not_scroll_sideways(page, report, scheme, width):
+    page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
+    page.goto(report)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    for level in ("System", "Summary", "Global"):
+        level_control(page, level).check()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_both_ends_of_a_scale_are_written_on_a_phone(page, report):
+    page.set_viewport_size(PHONE)
     page.goto(report)
     for level in ("System", "Summary", "Global"):
         level_control(page, level).check()
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        for scale in page.locator(".ticks:visible").all():
+            texts = scale.locator("text")
+            assert texts.first.is_visible()
+            assert texts.last.is_visible()
+
+
+DRAWN = """() => [...document.querySelectorAll("table.correlations tbody tr")]
+  .filter((row) => row.checkVisibility())
+  .map((row) => {
+    const cell = row.querySelector(".bar-cell > i");
+    if (!cell) return null;
+    const dot = getComputedStyle(cell, "::after"), line = getComputedStyle(cell, "::before");
+    return [dot.left, line.left, line.width].map((each) => parseFloat(each) / cell.offsetWidth);
+  })"""
+"""Of each row the places of its dot, and the start and width of its line, as shares of the cell."""
+
+
+def test_values_and_intervals_are_drawn_where_the_axis_has_them(opened):
+    low, high = -0.4, 1.0  # ends of the axis, as in `test_axis_by_hand`
+    drawn = opened.evaluate(DRAWN)
+    assert len(drawn) == len(METRICS)
+    for metric, shares in zip(first_column(opened), drawn, strict=True):
+        value = value_of(metric, "relevance", "system", "pearson")
+        expected = [value, value - 0.1234, value + 0.0987 - (value - 0.1234) + low]
+        for share, number in zip(shares, expected, strict=True):
+            assert share == pytest.approx((number - low) / (high - low), abs=0.005)
 
 
 def test_paper_has_what_is_chosen(opened):

@@ -16,8 +16,10 @@ from pipelines.reports.charts import (
     columns,
     drawn,
     series,
+    spot,
     strip,
     ticks,
+    upright,
 )
 from pipelines.reports.numbers import MINUS
 
@@ -142,6 +144,25 @@ def test_strip_by_hand():
 @pytest.mark.parametrize("interval", [(None, None), (float("nan"), float("nan")), (None, 1.0)])
 def test_strip_without_an_interval(interval):
     assert not elements(strip(UNIT, [Mark(2.0)], interval=interval), "rect")
+
+
+def test_whiskers_by_hand():
+    chart = Chart(UNIT, UNIT, width=200, height=100)
+    chart.cross(5.0, 2.0, (4.0, 6.0), (None, None))
+    chart.cross(5.0, 2.0, (None, 6.0), (1.0, 3.0))
+    (whiskers,) = (
+        each.get("d")
+        for each in parsed(chart.svg("a", is_file=True)).iter(f"{SVG}path")
+        if each.get("class") == "whisker"
+    )
+    assert whiskers == "M80 80H120M100 90V70"
+
+
+def test_spot_by_hand():
+    assert spot(UNIT, 2.0, (1, 4)) == "--at:20.0;--from:10.0;--to:40.0"
+    for without in ((None, None), (float("nan"), float("nan")), (None, 1.0)):
+        assert spot(UNIT, 2.0, without) == "--at:20.0"
+    assert upright(UNIT, [Mark(0, "zero"), Mark(9, "ceiling")]) == "--zero:0.0;--ceiling:90.0"
 
 
 def test_columns_by_hand():

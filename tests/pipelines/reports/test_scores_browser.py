@@ -82,6 +82,54 @@ def test_systems_are_sorted_by_name_and_back_by_mean(page, scores):
     assert table.locator("tbody th").all_inner_texts() == by_mean
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Address of the page of 30 systems: long names, names from the right, rows without a score."""
+    folder = tmp_path_factory.mktemp("many")
+    names = [f"an-organisation/with-a-long-name-{k}-that-goes-on-and-on" for k in range(28)]
+    rows = [
+        {"document_id": f"d{j}" * 20, "system_id": name, "candidate": "word " * (i + j) * (j > 1)}
+        for i, name in enumerate([*names, "\u05de\u05e2\u05e8\u05db\u05ea", "one"], start=1)
+        for j in range(6)
+    ]
+    pl.DataFrame(rows).write_parquet(folder / "corpus.parquet")
+    assay.score(folder / "corpus.parquet", metrics=["length"], out=folder / "out")
+    assay.compare(folder / "out", None, out=folder / "out" / "compared.html", resamples=50)
+    return (folder / "out" / "scores.html").as_uri()
+
+
+@pytest.mark.parametrize("name", ["scores.html", "compared.html"])
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_thirty_systems_with_long_names_fit_every_width(page, many, name, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(many.replace("scores.html", name))
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    drawn = page.locator(".means .bar-cell > i:visible")
+    assert drawn.count() >= 30
+    assert drawn.first.bounding_box()["width"] >= 80  # room to see an interval in
+
+
+def test_metric_without_scores_has_no_empty_table(page, tmp_path):
+    rows = [{"document_id": f"d{k}", "system_id": "s", "candidate": ""} for k in range(3)]
+    pl.DataFrame(rows).write_parquet(tmp_path / "corpus.parquet")
+    assay.score(tmp_path / "corpus.parquet", metrics=["length"], out=tmp_path / "out")
+    page.goto((tmp_path / "out" / "scores.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert page.get_by_role("table").count() >= 1
+    for table in page.get_by_role("table").all():
+        assert table.locator("tbody tr").count() > 0
+    assert "over 0 documents" in page.locator("section").first.inner_text()
+
+
+@pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 800}])
+def test_first_screen_has_a_picture(page, many, size):
+    page.set_viewport_size(size)
+    page.goto(many)
+    box = page.locator(".bar-cell svg:visible").first.bounding_box()
+    assert box["y"] + box["height"] <= size["height"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_sideways_scrolling_on_a_phone_with_all_parts_open(page, scores, scheme):
     page.set_viewport_size(PHONE)
