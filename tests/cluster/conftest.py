@@ -28,8 +28,9 @@ from cluster.children import import_path
 from cluster.reading import parquet_copy
 from cluster.schema import Wanted
 from cluster.serving import no_description
-from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
+from tests.cluster.raylets import cluster, run_joined  # noqa: F401  (fixtures)
 from tests.cluster.toy_scorer import MakeScorer
+from tests.object_stores import bucket, proxy, server  # noqa: F401  (fixtures)
 
 FORMATS = ["parquet", "jsonl", "csv"]
 
@@ -167,9 +168,9 @@ def address(monkeypatch):
 
     monkeypatch.setenv("PYTHONPATH", import_path())
     node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    yield cluster.address
-    cluster.shutdown()
+    started = Cluster(initialize_head=True, head_node_args=node)
+    yield started.address
+    started.shutdown()
 
 
 @pytest.fixture(scope="module")

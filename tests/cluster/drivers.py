@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -109,3 +110,17 @@ def marked_processes(mark):
     processes = psutil.process_iter(["environ", "name"])
     alive = [process for process in processes if marked <= (process.info["environ"] or {}).items()]
     return {process.pid: process.info["name"] for process in alive if process.pid != os.getpid()}
+
+
+def descendants():
+    """Return this process and all that it has started."""
+    return [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
+def commands():
+    """Return the command lines of the descendants, but for those that end meanwhile."""
+    found = []
+    for process in descendants():
+        with suppress(psutil.Error):
+            found += process.cmdline()
+    return " ".join(found)

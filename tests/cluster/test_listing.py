@@ -14,6 +14,7 @@ from pyarrow._fs import _MockFileSystem
 
 from cluster import is_unchanged, list_inputs, with_content
 from cluster.listing import each_once, files_like, find_files
+from cluster.store import write_whole
 
 NAMES = ("a", "b", "ab", ".h", "_u", "x y", "[a]", "a.csv", "b.csv", ".h.csv")
 PARTS = ["*", "**", "?", "a*", "[ab]", "[!a]*", "[[]a]", "*.csv", ".*", ".h", "a", "**a", "_*"]
@@ -220,3 +221,18 @@ def test_file_that_is_only_linked_to_is_unchanged(tmp_path):
     assert is_unchanged(file.path, file.version, file.content)
     path.write_text("[{}]\n", encoding="utf-8")
     assert not is_unchanged(file.path, file.version, file.content)
+
+
+def test_folder_and_pattern(proxy, server, bucket):
+    for name in ("in/a.jsonl", "in/deep/b #1.jsonl", "in/_skipped.jsonl"):
+        write_whole(f"s3://{bucket}/{name.replace('#', '%23')}", b'{"candidate": "x"}\n')
+    options = f"?endpoint_override={server}&scheme=http"
+    files = list_inputs([f"s3://{bucket}/in{options}"])
+    assert [file.path for file in files] == [
+        f"s3://{bucket}/in/a.jsonl{options}",
+        f"s3://{bucket}/in/deep/b%20%231.jsonl{options}",
+    ]
+    assert files == list_inputs([f"s3://{bucket}/in/[ab]*.jsonl{options}", files[1].path])
+    assert files == list_inputs([f"s3://{bucket}/in/**/[!_]*.jsonl{options}"])
+    assert files[:1] == list_inputs([f"s3://{bucket}/in/[!_]*.jsonl{options}"])
+    assert files[1:] == list_inputs([f"s3://{bucket[:-1]}?/in/*/*.jsonl{options}"])

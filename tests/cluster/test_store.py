@@ -24,8 +24,10 @@ from cluster.store import (
     open_input,
     reads_again,
     url_like,
+    version_of,
     write_whole,
 )
+from tests.object_stores import objects_in
 
 
 def test_file_is_replaced_whole(tmp_path):
@@ -312,3 +314,34 @@ def test_file_appears_as_a_whole_or_not_at_all(tmp_path):
         file.write_bytes(b"all")
     assert (tmp_path / "new" / "x.bin").read_bytes() == b"all"
     assert os.listdir(tmp_path / "new") == ["x.bin"]
+
+
+def test_round_trip(proxy, server, bucket):
+    out = f"s3://{bucket}/run"
+    write_whole(join(out, "scores", "a b"), b"x")
+    puts = [(method, path) for method, path, _ in proxy.weather.seen if method != "GET"]
+    assert puts == [("PUT", f"/{bucket}/run/scores/a%20b")]  # one request, and nothing before it
+    assert list_names(join(out, "scores")) == ["a b"]
+    assert list_names(join(out, "nowhere")) == []
+    with open_input(join(out, "scores", "a%20b")) as stream:
+        first = version_of(stream, "")
+        assert stream.read() == b"x"
+    write_whole(join(out, "scores", "a b"), b"y")
+    with open_input(join(out, "scores", "a b")) as stream:
+        assert version_of(stream, "") != first
+    delete_file(join(out, "scores", "a b"))
+    delete_file(join(out, "scores", "a b"))
+    assert objects_in(server, bucket) == {}
+
+
+def test_missing_and_forbidden_are_said_at_once(proxy, bucket):
+    with pytest.raises(FileNotFoundError, match=f"no such file: s3://{bucket}/nothing"):
+        open_input(f"s3://{bucket}/nothing")
+    with pytest.raises(OSError, match=r"cannot reach s3://no-such-bucket/x .*does not exist"):
+        write_whole("s3://no-such-bucket/x", b"x")
+    proxy.weather.is_forbidden = True
+    for ask in (open_input, lambda url: write_whole(url, b"x")):
+        with pytest.raises(PermissionError, match=r"no permission .*the credentials") as told:
+            ask(f"s3://{bucket}/x")
+        assert "hush" not in str(told.value)
+    assert len(proxy.weather.seen) == 4

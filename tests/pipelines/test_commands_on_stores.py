@@ -14,7 +14,7 @@ import pytest
 from cluster.listing import find_files
 from cluster.store import join, open_input, write_whole
 from pipelines.cli.app import app, run
-from tests.cluster.object_stores import bucket_of, s3_environment
+from tests.object_stores import bucket_of, s3_environment
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 

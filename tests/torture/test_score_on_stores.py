@@ -27,9 +27,7 @@ from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.status import run_status
 from sms.scoring import ScoringConfig
-from tests.cluster.object_stores import bucket_of, direct, gcs_server
-
-pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
+from tests.object_stores import bucket_of, direct, gcs_server
 
 METRICS = ("wms", "rouge1", "length")
 WORDS = ("cats", "mats", "sat", "dogs", "ran")
@@ -138,7 +136,7 @@ def test_scores_file_is_opened_once(proxy, bucket, reader):
 
 
 DRIVE = """import sys
-from tests.pipelines.test_score_on_stores import score
+from tests.torture.test_score_on_stores import score
 score(sys.argv[1], rows_per_shard=5)"""
 
 
