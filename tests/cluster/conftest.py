@@ -25,7 +25,7 @@ from cluster import (
     with_file_facts,
 )
 from cluster.children import import_path
-from cluster.reading import parquet_copy
+from cluster.reading import parquet_copy, read_files
 from cluster.schema import Wanted
 from cluster.serving import no_description
 from tests.cluster.raylets import cluster, run_joined  # noqa: F401  (fixtures)
@@ -41,6 +41,13 @@ def planned(paths, folder, rows_per_shard=20_000, limit=None):
     wanted = Wanted(needed=("candidate",))
     files = [parquet_copy(file, str(folder), wanted, limit) for file in listed]
     return with_file_facts(plan_shards(files, rows_per_shard, limit), files)
+
+
+def read_rows(path, needed, batch_rows=1_000, columns=None, **more):
+    """Read all of a file as rows of the canonical table."""
+    wanted = Wanted(needed=needed, columns=columns or {}, **more)
+    tables = read_files(list_inputs([str(path)]), wanted, batch_rows=batch_rows)
+    return [row for table in tables for row in table.to_pylist()]
 
 
 def rows_of(n):

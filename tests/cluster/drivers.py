@@ -1,5 +1,6 @@
 """What tests have another process call, which is told where to `say` something; who is alive."""
 
+import json
 import logging
 import os
 import threading
@@ -124,3 +125,14 @@ def commands():
         with suppress(psutil.Error):
             found += process.cmdline()
     return " ".join(found)
+
+
+def changed(out, **changes):
+    """Let `progress.json` say something else."""
+    path = Path(out, "progress.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def elsewhere(out, **changes):
+    """Let `progress.json` be that of a driver on another machine."""
+    changed(out, host="elsewhere", pid=1, process="theirs", **changes)
