@@ -225,8 +225,8 @@ def test_address_by_hand(address, place):
 )
 def test_address_that_is_none_is_refused_with_a_way_out(address):
     said = r"must be `auto` or HOST\[:PORT\] .* IPv6 .* use `ray job submit`"
-    with pytest.raises(ValueError, match=said) as caught:
-        ray_cluster._reachable(address)
+    with pytest.raises(ValueError, match=said) as caught, ray_cluster.connected(address):
+        pass
     assert "\n" not in str(caught.value)
 
 

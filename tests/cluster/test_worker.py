@@ -27,7 +27,7 @@ from cluster import (
 )
 from cluster.worker import try_shard
 from tests.cluster.conftest import planned, rows_of
-from tests.cluster.toy_scorer import CountCharacters
+from tests.cluster.toy_scorer import CountCharacters, MakeScorer
 
 
 @pytest.fixture
@@ -218,15 +218,9 @@ def test_input_that_changed_or_vanished_is_refused(nine, write_corpus, scorer, j
     assert not Path(job.out).exists()
 
 
-def test_input_that_changes_while_it_is_read_is_not_committed(
-    nine, write_corpus, scorer, job, monkeypatch
-):
-    def meddle(rows):
-        write_corpus(rows_of(9)[::-1])
-        return rows["candidate"].combine_chunks()
-
-    monkeypatch.setattr(scorer, "prepare", meddle)
-    report = try_shard(nine, scorer, job)
+def test_input_that_changes_while_it_is_read_is_not_committed(nine, write_corpus, job):
+    make = MakeScorer(lambda _rows: write_corpus(rows_of(9)[::-1]))
+    report = try_shard(nine, make(1), job)
     assert "has changed since the plan was made" in report.error
     assert not Path(job.out).exists()
 

@@ -207,11 +207,10 @@ def test_command_does_the_same_everywhere(places, where, name, monkeypatch, caps
 
 @pytest.mark.parametrize(("text", "rule"), ON_DISK)
 def test_what_must_be_on_a_disk_is_refused_before_anything_begins(
-    places, text, rule, capsys, monkeypatch
+    places, proxy, text, rule, capsys
 ):
-    for begins in ("cluster.inputs._input_file", "reffree.scorers.scorer.load_scorer"):
-        monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
     assert run(words_of(text, places["s3"], "new")) == 2
+    assert not proxy.weather.seen
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(rf"assay: `[a-z_-]+` must {rule}", line)
 

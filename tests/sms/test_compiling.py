@@ -21,7 +21,7 @@ def nowhere_to_write(tmp_path, monkeypatch):
     blocked.touch()
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(compiling, "__file__", str(blocked / "sms" / "compiling.py"))
-    monkeypatch.setattr(Path, "home", lambda: blocked)
+    monkeypatch.setenv("HOME", str(blocked))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -42,7 +42,7 @@ def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_wri
         monkeypatch.setattr(compiling, "__file__", str(nowhere_to_write / "sms" / "compiling.py"))
         expected = nowhere_to_write / "sms" / "__pycache__"
     else:
-        monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
+        monkeypatch.setenv("HOME", str(nowhere_to_write))
         expected = nowhere_to_write / ".cache" / "assay"
     assert choose_cache_folder().parent == expected
     assert not list(nowhere_to_write.glob("sms-kernels-*"))

@@ -14,7 +14,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import live
 from cluster.live import FolderInUse, LiveRun
 from cluster.manifest import read_manifest
 from cluster.scores_files import committed_parts
@@ -113,8 +112,7 @@ def test_table_is_that_of_a_local_run(proxy, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
-def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
-    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
+def test_second_driver_refused_on_a_store(proxy, bucket):
     message = r"is in use by another run \(process \d+ on"
     with LiveRun(f"s3://{bucket}/out"), pytest.raises(FolderInUse, match=message):
         score(f"s3://{bucket}")

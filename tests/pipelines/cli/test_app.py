@@ -34,7 +34,6 @@ class SlowScorer(SummaryScorer):
 
 live.BEAT_EVERY_S = 0.05
 importlib.import_module("pipelines.fetched").SummaryScorer = SlowScorer
-importlib.import_module("pipelines.score").ROWS_PER_SHARD = 2
 main(sys.argv[1:])
 """
 
@@ -246,10 +245,10 @@ def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "state"), [("SIGINT", "stopped"), ("SIGKILL", "died")])
-def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
+def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys):
     out, once = tmp_path / "out", tmp_path / "once"
-    driver = start_slow(corpus, out, "--quiet")
+    options = ("--quiet", "--rows-per-shard", "2")
+    driver = start_slow(corpus, out, *options)
     try:
         wait_for_parts(out, 3)
         if sent == "SIGKILL":  # it takes a moment, in which the run goes on
@@ -270,7 +269,7 @@ def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, c
     assert run(["status", str(out), "--json", "-"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["state"], found["n_done"]) == (state, len(kept))
-    assert (score("--quiet"), score(out=once)) == (0, 0)
+    assert (score(*options), score(*options[1:], out=once)) == (0, 0)
     assert f"({2 * len(kept)} of them by an earlier run)" in capsys.readouterr().out
     assert contents_of(out / "scores") == contents_of(once / "scores")
     assert kept.items() <= contents_of(out / "scores").items()
