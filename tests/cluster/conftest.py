@@ -1,7 +1,5 @@
 """Corpora of every format, for the tests of `cluster`."""
 
-import csv
-import json
 import logging
 from contextlib import contextmanager
 from functools import partial
@@ -31,6 +29,7 @@ from cluster.serving import no_description
 from tests.cluster.raylets import cluster, run_joined  # noqa: F401  (fixtures)
 from tests.cluster.toy_scorer import MakeScorer
 from tests.object_stores import bucket, proxy, server  # noqa: F401  (fixtures)
+from tests.row_files import write_rows
 
 FORMATS = ["parquet", "jsonl", "csv"]
 
@@ -76,17 +75,7 @@ def write_corpus(tmp_path):
     """Write rows as one file and return its path."""
 
     def write(rows, format="parquet", name="corpus", row_group_size=None):
-        path = tmp_path / f"{name}.{format}"
-        if format == "parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=row_group_size)
-        elif format == "jsonl":
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-        else:
-            with path.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
-        return str(path)
+        return str(write_rows(tmp_path / f"{name}.{format}", rows, row_group_size))
 
     return write
 

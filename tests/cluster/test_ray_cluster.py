@@ -8,20 +8,15 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cluster import committed, ray_cluster, run_local
 from cluster.children import import_path
-from cluster.ray_process import call_apart
 from sms.scoring import ScoringConfig, SummaryScorer
-from tests.cluster import drivers
-from tests.cluster.drivers import commands, descendants
 from tests.cluster.raylets import SMALL, add_node, set_all
 from tests.cluster.toy_scorer import MakeScorer
 
@@ -151,59 +146,6 @@ def test_cluster_without_a_token_is_refused_unless_told(
     finally:
         cluster.shutdown()
     assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
-
-
-def listening():
-    """Return the addresses at which descendants listen for TCP connections."""
-    found = set()
-    for process in descendants():
-        with suppress(psutil.Error):
-            listed = process.net_connections("tcp")
-            found |= {place.laddr.ip for place in listed if place.status == psutil.CONN_LISTEN}
-    return found
-
-
-ASK = (
-    "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).check_alive([])"
-)
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_own_cluster_is_out_of_reach_and_imports_nothing_that_lies_around(
-    hostile, capfd, monkeypatch
-):
-    """One start of Ray, in a folder with hostile packages, looked at from all sides."""
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    before = dict(os.environ)
-    seen = {}
-
-    def look(address, token):
-        asked = {
-            mode: subprocess.run(
-                [sys.executable, "-P", "-c", ASK, address],
-                env={**os.environ, "RAY_AUTH_TOKEN": mine, "RAY_AUTH_MODE": mode},
-                capture_output=True,
-                text=True,
-            ).stderr
-            for mode, mine in (("disabled", ""), ("token", "0" * 64))
-        }
-        seen.update(token=token, places=listening(), commands=commands(), asked=asked)
-        seen_all.touch()
-
-    seen_all = hostile / "seen"
-    worker = call_apart(drivers.look_around_on_ray, seen_all, tell={"up": look}, address=None)
-    assert worker["OMP"] == "3"
-    assert Path(worker["ours"]).is_relative_to(ROOT)
-    assert not {"", ".", str(hostile)} & set(worker["path"])
-    assert "/raylet/raylet" in seen["commands"]
-    assert seen["places"]
-    assert seen["places"] <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
-    assert all("InvalidAuthToken" in answer for answer in seen["asked"].values())
-    assert len(seen["token"]) == 64
-    assert seen["token"] not in seen["commands"]
-    assert seen["token"] not in "".join(capfd.readouterr())
-    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,6 @@ def score(corpora, out, **options):
     return score_corpus(corpora, ScoreSettings(out=out, **options))
 
 
-def write_rows(path, rows, row_group_size=2):
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=row_group_size)
-    else:
-        path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
 def table_of(out):
     """The rows that `_SUCCESS` says count."""
     parts = (out / "_SUCCESS").read_text(encoding="utf-8").split()

@@ -11,7 +11,8 @@ import pytest
 from pipelines.cli.app import run as run_command
 from pipelines.score import score_corpus
 from pipelines.settings.score import ScoreSettings
-from tests.pipelines.corpora import table_of, write_rows
+from tests.pipelines.corpora import table_of
+from tests.row_files import write_rows
 
 ROWS = [
     {"candidate": "cats sat on mats", "reference": "cats sat"},

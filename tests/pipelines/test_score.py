@@ -34,8 +34,8 @@ from tests.pipelines.corpora import (
     run_json,
     score,
     table_of,
-    write_rows,
 )
+from tests.row_files import write_rows
 
 
 @pytest.fixture

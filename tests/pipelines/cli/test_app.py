@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +16,7 @@ from pipelines.cli.app import run
 from sms.encoders.registry import ENCODERS
 from sms.settings import settings_of
 from tests.pipelines.corpora import contents_of
+from tests.row_files import write_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,9 +50,7 @@ def corpus(tmp_path):
         }
         for i in range(40)
     ]
-    path = tmp_path / "corpus.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
-    return path
+    return write_rows(tmp_path / "corpus.parquet", rows)
 
 
 @pytest.fixture
