@@ -26,17 +26,6 @@ def test_scorer_that_cannot_be_made_stops_the_run(plan, job, run):
         run(plan, CannotBeMade(), job)
 
 
-def test_resume_scores_what_is_not_committed(plan, job, check_scores):
-    run_local(plan[1:3], MakeScorer(), job)
-    first = {path: path.stat().st_mtime_ns for path in Path(job.out, "scores").iterdir()}
-    done = committed(job.out, plan, job.fingerprint)
-    assert done == {1, 2}
-    reports = run_local([shard for shard in plan if shard.index not in done], MakeScorer(), job)
-    assert [report.index for report in reports] == [0, 3, 4, 5]
-    assert {path: path.stat().st_mtime_ns for path in first} == first
-    check_scores()
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_interrupted_run_keeps_whole_shards_only(plan, job, threads):
     def interrupt(rows):

@@ -164,11 +164,7 @@ TWO = ("--encoder", "glove:a", "--encoder", "glove:b")
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
     (TWO, "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b"),
-    (("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder"),
-    (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
-    (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
     (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
-    (("--encoder", "roberta-large"), "for a model of the transformers library write hf:roberta-"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
