@@ -51,7 +51,8 @@ test-all: install
 
 # What there is to compute, without Ray, browsers and optional encoders.
 CORE := agreement sms cluster reffree/ tests/sms tests/cluster tests/reffree tests/pipelines/cli/test_app.py \
-  tests/pipelines/test_score_corpus.py tests/agreement tests/pipelines/correlation
+  tests/pipelines/test_score.py tests/agreement tests/pipelines/correlation \
+  tests/torture/test_poison.py tests/torture/test_failing_stores.py
 
 define test_core
 $(PYTHON) -m venv $(1)

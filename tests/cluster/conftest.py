@@ -1,7 +1,5 @@
 """Corpora of every format, for the tests of `cluster`."""
 
-import csv
-import json
 import logging
 from contextlib import contextmanager
 from functools import partial
@@ -25,11 +23,13 @@ from cluster import (
     with_file_facts,
 )
 from cluster.children import import_path
-from cluster.reading import parquet_copy
+from cluster.reading import parquet_copy, read_files
 from cluster.schema import Wanted
 from cluster.serving import no_description
-from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
+from tests.cluster.raylets import cluster, run_joined  # noqa: F401  (fixtures)
 from tests.cluster.toy_scorer import MakeScorer
+from tests.object_stores import bucket, proxy, server  # noqa: F401  (fixtures)
+from tests.row_files import write_rows
 
 FORMATS = ["parquet", "jsonl", "csv"]
 
@@ -40,6 +40,13 @@ def planned(paths, folder, rows_per_shard=20_000, limit=None):
     wanted = Wanted(needed=("candidate",))
     files = [parquet_copy(file, str(folder), wanted, limit) for file in listed]
     return with_file_facts(plan_shards(files, rows_per_shard, limit), files)
+
+
+def read_rows(path, needed, batch_rows=1_000, columns=None, **more):
+    """Read all of a file as rows of the canonical table."""
+    wanted = Wanted(needed=needed, columns=columns or {}, **more)
+    tables = read_files(list_inputs([str(path)]), wanted, batch_rows=batch_rows)
+    return [row for table in tables for row in table.to_pylist()]
 
 
 def rows_of(n):
@@ -68,17 +75,7 @@ def write_corpus(tmp_path):
     """Write rows as one file and return its path."""
 
     def write(rows, format="parquet", name="corpus", row_group_size=None):
-        path = tmp_path / f"{name}.{format}"
-        if format == "parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=row_group_size)
-        elif format == "jsonl":
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-        else:
-            with path.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
-        return str(path)
+        return str(write_rows(tmp_path / f"{name}.{format}", rows, row_group_size))
 
     return write
 
@@ -167,9 +164,9 @@ def address(monkeypatch):
 
     monkeypatch.setenv("PYTHONPATH", import_path())
     node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    yield cluster.address
-    cluster.shutdown()
+    started = Cluster(initialize_head=True, head_node_args=node)
+    yield started.address
+    started.shutdown()
 
 
 @pytest.fixture(scope="module")

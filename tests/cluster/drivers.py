@@ -1,9 +1,11 @@
 """What tests have another process call, which is told where to `say` something; who is alive."""
 
+import json
 import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -109,3 +111,28 @@ def marked_processes(mark):
     processes = psutil.process_iter(["environ", "name"])
     alive = [process for process in processes if marked <= (process.info["environ"] or {}).items()]
     return {process.pid: process.info["name"] for process in alive if process.pid != os.getpid()}
+
+
+def descendants():
+    """Return this process and all that it has started."""
+    return [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
+def commands():
+    """Return the command lines of the descendants, but for those that end meanwhile."""
+    found = []
+    for process in descendants():
+        with suppress(psutil.Error):
+            found += process.cmdline()
+    return " ".join(found)
+
+
+def changed(out, **changes):
+    """Let `progress.json` say something else."""
+    path = Path(out, "progress.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def elsewhere(out, **changes):
+    """Let `progress.json` be that of a driver on another machine."""
+    changed(out, host="elsewhere", pid=1, process="theirs", **changes)

@@ -100,13 +100,6 @@ def run(pool, n_shards, *, expected=None, has_gpu=False, max_attempts=3):
     return reports
 
 
-def test_all_shards_are_scored_by_those_there_is_room_for():
-    pool = MadeUpPool((3, 0), works)
-    assert sorted(report.index for report in run(pool, 20)) == list(range(20))
-    assert pool.n("start") == 3
-    assert {done[1] for done in pool.done if done[0] == "send"} == {0, 1, 2}
-
-
 def test_no_more_workers_than_shards_are_started():
     pool = MadeUpPool((5, 100), works)
     run(pool, 2)
@@ -216,12 +209,6 @@ def test_worker_that_cannot_score_as_the_others_is_left_out_and_keeps_its_room(c
     assert message.startswith(f"one worker cannot score and is left out: {said}")
     assert pool.alive == {0, 1}
     assert pool.n("start") == 2
-
-
-def test_first_worker_that_cannot_score_stops_the_run():
-    pool = MadeUpPool((2, 0), lambda *_: [Ready(facts=OTHER)])
-    with pytest.raises(ValueError, match="the files of `glove` on b are not those the run began"):
-        run(pool, 9, expected=KNOWN)
 
 
 def test_workers_that_a_cluster_may_grow_for_are_asked_for_while_shards_wait(monkeypatch):

@@ -5,15 +5,14 @@ import os
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow._fs import _MockFileSystem
 
-from cluster import is_unchanged, list_inputs, with_content
+from cluster import list_inputs
 from cluster.listing import each_once, files_like, find_files
+from cluster.store import write_whole
 
 NAMES = ("a", "b", "ab", ".h", "_u", "x y", "[a]", "a.csv", "b.csv", ".h.csv")
 PARTS = ["*", "**", "?", "a*", "[ab]", "[!a]*", "[[]a]", "*.csv", ".*", ".h", "a", "**a", "_*"]
@@ -156,67 +155,16 @@ def test_hidden_files_and_those_of_other_kinds_are_passed_over(tmp_path):
     assert names_of(tmp_path, tmp_path / "a.csv", tmp_path / "b*", root=tmp_path) == expected
 
 
-# name and content of a file, what is listed, and what is said
-BROKEN_FOOTER = b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1"
-REFUSED = [
-    ("", b"", "nowhere.parquet", r"no such file or folder: .*nowhere"),
-    ("", b"", "*.parquet", "no file matches"),
-    *(
-        ("a.parquet", content, "", r"not a .*Parquet file.*a\.parquet")
-        for content in (b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1", BROKEN_FOOTER)
-    ),
-    ("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`"),
-    ("a.txt", b"", "", "nothing to read in"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "asked", "message"), REFUSED)
-def test_wrong_input_rejected(tmp_path, name, content, asked, message):
-    if name:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises((FileNotFoundError, ValueError), match=message):
-        list_inputs([str(tmp_path / asked)])
-
-
-# What a file holds
-
-
-def test_footer_that_is_larger_than_what_is_read_of_it_first(tmp_path):
-    table = pa.table({"candidate": ["x"] * 3}).replace_schema_metadata({"about": "x" * 200_000})
-    pq.write_table(table, tmp_path / "a.parquet")
-    (file,) = list_inputs([str(tmp_path)])
-    assert file.outline.n_rows == 3
-
-
-def content_of(path):
-    (file,) = with_content(list_inputs([str(path)]))
-    return file.content
-
-
-def test_edit_that_size_or_footer_do_not_show_changes_the_hash(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    content = bytearray(b"a line of text\n" * 200_000)
-    path.write_bytes(content)
-    before = content_of(path)
-    content[1_500_000] ^= 1
-    path.write_bytes(content)
-    assert content_of(path) != before
-    path, found = tmp_path / "corpus.parquet", []
-    for texts in (["aaa", "bbb"], ["aab", "bbb"]):
-        table = pa.table({"candidate": texts})
-        pq.write_table(table, path, compression="none", write_statistics=False)
-        written = path.read_bytes()
-        footer = written[-8 - int.from_bytes(written[-8:-4], "little") :]
-        found.append((footer, content_of(path)))
-    assert found[0][0] == found[1][0]
-    assert found[0][1] != found[1][1]
-
-
-def test_file_that_is_only_linked_to_is_unchanged(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("{}\n", encoding="utf-8")
-    (file,) = with_content(list_inputs([str(path)]))
-    os.utime(path, ns=(1, 1))
-    assert is_unchanged(file.path, file.version, file.content)
-    path.write_text("[{}]\n", encoding="utf-8")
-    assert not is_unchanged(file.path, file.version, file.content)
+def test_folder_and_pattern(proxy, server, bucket):
+    for name in ("in/a.jsonl", "in/deep/b #1.jsonl", "in/_skipped.jsonl"):
+        write_whole(f"s3://{bucket}/{name.replace('#', '%23')}", b'{"candidate": "x"}\n')
+    options = f"?endpoint_override={server}&scheme=http"
+    files = list_inputs([f"s3://{bucket}/in{options}"])
+    assert [file.path for file in files] == [
+        f"s3://{bucket}/in/a.jsonl{options}",
+        f"s3://{bucket}/in/deep/b%20%231.jsonl{options}",
+    ]
+    assert files == list_inputs([f"s3://{bucket}/in/[ab]*.jsonl{options}", files[1].path])
+    assert files == list_inputs([f"s3://{bucket}/in/**/[!_]*.jsonl{options}"])
+    assert files[:1] == list_inputs([f"s3://{bucket}/in/[!_]*.jsonl{options}"])
+    assert files[1:] == list_inputs([f"s3://{bucket[:-1]}?/in/*/*.jsonl{options}"])

@@ -1,11 +1,10 @@
-"""Several raylets on one machine: who may join, what is sent to nodes, what happens when they go.
+"""A cluster of one's own or of others: its address, who may join, what is sent to nodes.
 
-The cluster has the token of all tests. Runs that join it do so as a user's do, in a process of
-their own; those whose patience is shortened use a connection of the test's process.
+The cluster has the token of all tests. Runs join it as a user's do, in a process of their own. What
+happens when nodes go is in `tests/torture/test_ray_nodes.py`.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,145 +14,42 @@ from pathlib import Path
 
 import pytest
 
-from cluster import RayOptions, committed, run_local, run_ray
+from cluster import committed, ray_cluster, run_local
 from cluster.children import import_path
 from sms.scoring import ScoringConfig, SummaryScorer
-from tests.cluster.toy_scorer import MakeScorer, Slowly
-
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+from tests.cluster.raylets import SMALL, add_node, set_all
+from tests.cluster.toy_scorer import MakeScorer
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = {
-    "PYTHONPATH": import_path(),  # nodes can import the toys
-    # Read when the head starts: a node is found dead in a second.
-    "RAY_health_check_initial_delay_ms": "500",
-    "RAY_health_check_period_ms": "300",
-    "RAY_health_check_timeout_ms": "600",
-    "RAY_health_check_failure_threshold": "3",
-}
-SMALL = {"object_store_memory": 80_000_000, "include_dashboard": False}
 
 
-@pytest.fixture(scope="module")
-def ray_cluster():
-    from cluster import ray_cluster
-
-    return ray_cluster
-
-
-@pytest.fixture(scope="module")
-def cluster(ray_cluster):
-    """A head node without workers, and a node with one."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        set_all(patch, SETTINGS)
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
-        add_node(cluster)
-        yield cluster
-        cluster.shutdown()
-
-
-def add_node(cluster):
-    return cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-
-
-def set_all(patch, variables):
-    for name, value in variables.items():
-        patch.setenv(name, value)
-
-
-@pytest.fixture
-def connection(cluster, ray_cluster):
-    """Have this process joined, so that runs use its connection."""
-    ray = ray_cluster.ray
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield ray
-    ray.shutdown()
-
-
-@pytest.fixture
-def run(plan, job):
-    def run(make, on_report=None, **options):
-        return run_ray(plan, make, job, on_report, options=RayOptions(**options))
-
-    return run
-
-
-def workers_of(folder):
-    return {int(path.name.partition("-")[0]) for path in folder.iterdir()}
-
-
-@pytest.fixture
-def traces(tmp_path):
-    folder = tmp_path / "traces"
-    folder.mkdir()
-    return folder
-
-
-def test_workers_come_when_a_node_joins_and_their_shards_when_it_is_lost(
-    cluster, connection, run, check_scores, traces, monkeypatch
-):
-    monkeypatch.setattr("cluster.driver.LOOK_AROUND_EVERY_S", 0.3)
-    nodes = []
-
-    def on_report(report):
-        if not nodes:
-            nodes.append(add_node(cluster))
-        elif len(nodes) == 1 and len(workers_of(traces)) == 2:
-            cluster.remove_node(nodes[0], allow_graceful=False)
-            nodes.append(None)
-
-    reports = run(MakeScorer(Slowly(traces, 0.8)), on_report)
-    assert len(nodes) == 2, "the new node got no worker"
-    assert not any(report.error for report in reports)
-    check_scores()
-
-
-def test_shard_of_a_frozen_worker_is_given_to_another(
-    cluster, connection, run, check_scores, traces, monkeypatch
-):
-    monkeypatch.setattr("cluster.ray_driver.SLOW_AFTER_S", 1.0)
-    frozen = []
-
-    def on_report(report):
-        if not frozen and len(workers_of(traces)) == 2:
-            frozen.append(max(workers_of(traces)))
-            os.kill(frozen[0], signal.SIGSTOP)
-
-    node = add_node(cluster)
-    try:
-        reports = run(MakeScorer(Slowly(traces)), on_report, workers=2)
-    finally:
-        for pid in frozen:
-            os.kill(pid, signal.SIGKILL)
-        cluster.remove_node(node)
-    assert frozen
-    assert not any(report.error for report in reports)
-    check_scores()
-
-
+@pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [None, "[::1]"], ids=["IPv4", "IPv6"])
 def test_run_joins_with_the_token_and_gives_the_same_files(
-    cluster, run, job, check_scores, host, hostile
+    cluster, run_joined, job, check_scores, host, hostile
 ):
     """Wherever the command is: nothing is imported from its folder."""
     own_host, _, port = cluster.address.rpartition(":")
-    reports = run(MakeScorer(), address=f"{host or own_host}:{port}", versions={})
+    reports = run_joined(MakeScorer(), address=f"{host or own_host}:{port}", versions={})
     assert not any(report.error for report in reports)
     check_scores()
     assert not list(Path(job.out).glob(".*"))
 
 
-def test_wrong_token_is_refused(cluster, run, monkeypatch):
+@pytest.mark.ray
+@pytest.mark.slow
+def test_wrong_token_is_refused(cluster, run_joined, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
     with pytest.raises(ConnectionError, match=r"another token than this driver has; set RAY_"):
-        run(MakeScorer(), address=cluster.address)
+        run_joined(MakeScorer(), address=cluster.address)
 
 
-def test_other_versions_on_a_node_are_refused(cluster, run, plan, job):
+@pytest.mark.ray
+@pytest.mark.slow
+def test_other_versions_on_a_node_are_refused(cluster, run_joined, plan, job):
     with pytest.raises(ValueError, match=r"numpy \d.* there and 0\.9 here") as caught:
-        run(MakeScorer(), address=cluster.address, versions={"numpy": "0.9"})
+        run_joined(MakeScorer(), address=cluster.address, versions={"numpy": "0.9"})
     assert "\n" not in str(caught.value)
     assert committed(job.out, plan, job.fingerprint) == set()
 
@@ -170,7 +66,9 @@ except ValueError as error:
 """
 
 
-def test_another_ray_on_the_head_is_refused_with_both_versions(cluster, ray_cluster):
+@pytest.mark.ray
+@pytest.mark.slow
+def test_another_ray_on_the_head_is_refused_with_both_versions(cluster):
     said = subprocess.run(
         [sys.executable, "-c", OTHER_RAY, cluster.address], cwd=ROOT, capture_output=True, text=True
     )
@@ -179,8 +77,10 @@ def test_another_ray_on_the_head_is_refused_with_both_versions(cluster, ray_clus
     assert f"Ray: {ray_cluster.ray.__version__}" in line
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_packages_are_sent_to_a_node_that_lacks_them(
-    cluster, run, plan, job, read_scores, tmp_path
+    cluster, run_joined, plan, job, read_scores, tmp_path
 ):
     (bare,) = cluster.worker_nodes
     cluster.remove_node(bare)
@@ -196,7 +96,7 @@ def test_packages_are_sent_to_a_node_that_lacks_them(
     make_scorer = partial(SummaryScorer, ScoringConfig(metrics=("length",)))
     try:
         wait_for_nodes(cluster, 2)
-        reports = run(make_scorer, address=cluster.address)
+        reports = run_joined(make_scorer, address=cluster.address)
     finally:
         node.terminate()
         node.wait()
@@ -228,7 +128,11 @@ def bare_python(folder):
     return str(folder / "bin" / "python")
 
 
-def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypatch, request):
+@pytest.mark.ray
+@pytest.mark.slow
+def test_cluster_without_a_token_is_refused_unless_told(
+    run_joined, plan, job, monkeypatch, request
+):
     from ray.cluster_utils import Cluster
 
     set_all(monkeypatch, {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": import_path()})
@@ -236,33 +140,43 @@ def test_cluster_without_a_token_is_refused_unless_told(run, plan, job, monkeypa
     request.getfixturevalue("hostile")  # who asks without a token imports nothing from there
     try:
         with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
-            run(MakeScorer(), address=cluster.address)
+            run_joined(MakeScorer(), address=cluster.address)
         assert not Path(job.out).exists()
-        run(MakeScorer(), address=cluster.address, is_open_allowed=True)
+        run_joined(MakeScorer(), address=cluster.address, is_open_allowed=True)
     finally:
         cluster.shutdown()
     assert committed(job.out, plan, job.fingerprint) == set(range(len(plan)))
 
 
-def test_lost_head_ends_the_run_in_one_line_and_it_can_be_resumed(
-    run, plan, check_resumed, traces, capfd, monkeypatch
-):
-    from ray.cluster_utils import Cluster
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("head", ("head", 6379)),
+        ("head.example:7000", ("head.example", 7000)),
+        ("::1", ("::1", 6379)),
+        ("[FD00::2]:7000", ("fd00::2", 7000)),
+    ],
+)
+def test_address_by_hand(address, place):
+    assert ray_cluster._host_and_port(address) == place
 
-    set_all(monkeypatch, {**SETTINGS, "RAY_gcs_rpc_server_reconnect_timeout_s": "3"})
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
 
-    def on_report(report):
-        cluster.head_node.kill_gcs_server()
-
-    capfd.readouterr()
-    try:
-        said = r"the Ray cluster was lost .* run the same"
-        with pytest.raises(RuntimeError, match=said) as caught:
-            run(MakeScorer(Slowly(traces)), on_report, address=cluster.address)
-    finally:
-        noise = capfd.readouterr()
-        cluster.shutdown()
+@pytest.mark.parametrize(
+    "address",
+    ["ray://head:10001", "", ":6379", "head:x", "head:70000", "[::1:7", "me@head", "head/path"],
+)
+def test_address_that_is_none_is_refused_with_a_way_out(address):
+    said = r"must be `auto` or HOST\[:PORT\] .* IPv6 .* use `ray job submit`"
+    with pytest.raises(ValueError, match=said) as caught, ray_cluster.connected(address):
+        pass
     assert "\n" not in str(caught.value)
-    assert noise == ("", "")
-    assert check_resumed(plan)
+
+
+def test_own_cluster_has_the_cores_this_process_may_use(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(ray_cluster.ray, "init", lambda **options: asked.update(options))
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 5, 7}, raising=False)
+    for n_cpus, given in ((1, 3), (4, 4)):  # four workers share three cores
+        with ray_cluster.connected(None, n_cpus):
+            assert asked["num_cpus"] == given

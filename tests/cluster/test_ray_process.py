@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from cluster.children import ProcessLost, import_path
 from cluster.ray_process import call_apart
 from tests.cluster import drivers
+from tests.cluster.drivers import commands, descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,3 +136,56 @@ def test_it_ends_and_tidies_up_when_we_do(tmp_path, number, before):
         time.sleep(0.05)
     assert not psutil.pid_exists(child)
     assert left.exists()
+
+
+def listening():
+    """Return the addresses at which descendants listen for TCP connections."""
+    found = set()
+    for process in descendants():
+        with suppress(psutil.Error):
+            listed = process.net_connections("tcp")
+            found |= {place.laddr.ip for place in listed if place.status == psutil.CONN_LISTEN}
+    return found
+
+
+ASK = (
+    "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).check_alive([])"
+)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_own_cluster_is_out_of_reach_and_imports_nothing_that_lies_around(
+    hostile, capfd, monkeypatch
+):
+    """One start of Ray, in a folder with hostile packages, looked at from all sides."""
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    before = dict(os.environ)
+    seen = {}
+
+    def look(address, token):
+        asked = {
+            mode: subprocess.run(
+                [sys.executable, "-P", "-c", ASK, address],
+                env={**os.environ, "RAY_AUTH_TOKEN": mine, "RAY_AUTH_MODE": mode},
+                capture_output=True,
+                text=True,
+            ).stderr
+            for mode, mine in (("disabled", ""), ("token", "0" * 64))
+        }
+        seen.update(token=token, places=listening(), commands=commands(), asked=asked)
+        seen_all.touch()
+
+    seen_all = hostile / "seen"
+    worker = call_apart(drivers.look_around_on_ray, seen_all, tell={"up": look}, address=None)
+    assert worker["OMP"] == "3"
+    assert Path(worker["ours"]).is_relative_to(ROOT)
+    assert not {"", ".", str(hostile)} & set(worker["path"])
+    assert "/raylet/raylet" in seen["commands"]
+    assert seen["places"]
+    assert seen["places"] <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+    assert all("InvalidAuthToken" in answer for answer in seen["asked"].values())
+    assert len(seen["token"]) == 64
+    assert seen["token"] not in seen["commands"]
+    assert seen["token"] not in "".join(capfd.readouterr())
+    assert dict(os.environ) == before

@@ -5,7 +5,6 @@ import io
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,15 +12,8 @@ from hypothesis import strategies as st
 from cluster import column_names, list_inputs, text_blocks
 from cluster.inputs import format_of
 from cluster.reading import read_files
-from cluster.schema import Wanted, canonical_table, resolve_columns
-from tests.cluster.conftest import FORMATS, rows_of
-
-
-def read(path, needed, batch_rows=1_000, columns=None, **more):
-    """Read all of a file as rows of the canonical table."""
-    wanted = Wanted(needed=needed, columns=columns or {}, **more)
-    tables = read_files(list_inputs([str(path)]), wanted, batch_rows=batch_rows)
-    return [row for table in tables for row in table.to_pylist()]
+from cluster.schema import Wanted
+from tests.cluster.conftest import FORMATS, read_rows, rows_of
 
 
 def jsonl(tmp_path, *lines):
@@ -52,7 +44,7 @@ STRAY = "malformed CSV: a quotation mark in line {} is stray"
 def test_broken_line_spoils_no_other_and_blank_ones_are_no_rows(tmp_path, line, reason):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join([b"\xef\xbb\xbf" + line, GOOD, b"", b"   \r", line, GOOD + b"\r"]))
-    rows = read(path, ("candidate",))
+    rows = read_rows(path, ("candidate",))
     assert [row["candidate"] for row in rows] == [None, "c", None, "c"]
     assert [row["unreadable"] for row in rows] == [reason, None, reason, None]
 
@@ -89,38 +81,9 @@ ODD_ROWS = [
 def test_csv_by_hand(tmp_path, written, candidates, reasons):
     path = tmp_path / "corpus.csv"
     path.write_bytes(b"document_id,system_id,candidate\n" + written)
-    rows = read(path, ("candidate",))
+    rows = read_rows(path, ("candidate",))
     assert [row["candidate"] for row in rows] == candidates
     assert {i: row["unreadable"] for i, row in enumerate(rows) if row["unreadable"]} == reasons
-
-
-# a list as pandas, numpy or JSON write it into a cell, or a text that begins like one
-LISTS = {
-    """["it's", 'say "x"']""": ["it's", 'say "x"'],
-    """['a' 'b\\nc']""": ["a", "b\nc"],
-    """array(['a, b', None], dtype=object)""": ["a, b"],
-    """["\\u00e9", null]""": ["é"],
-    "[]": [],
-    "[Music] plays": ["[Music] plays"],
-    "[1] See [2]": ["[1] See [2]"],
-    "plain": ["plain"],
-    "['a', 'b'": None,
-    "['a', 1]": None,
-    "['a' 'b', 'c']": None,
-}
-
-
-def test_csv_cell_with_a_list_is_read_as_one_or_refused(tmp_path):
-    path = tmp_path / "corpus.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["document_id", "system_id", "candidate", "references"])
-        table.writerows(["d", "s", "c", cell] for cell in LISTS)
-    rows = read(path, ("candidate", "references"))
-    assert [row["references"] for row in rows] == [*LISTS.values()]
-    said = "`references` begins like a list of texts but is not one; write it as JSON"
-    told = [said if texts is None else None for texts in LISTS.values()]
-    assert [row["unreadable"] for row in rows] == told
 
 
 def test_jsonl_types_may_change_from_line_to_line(tmp_path):
@@ -131,7 +94,7 @@ def test_jsonl_types_may_change_from_line_to_line(tmp_path):
         b'{"document_id": 3.5, "system_id": "s", "reference": null}',
         b'{"document_id": true, "system_id": "s"}',
     )
-    rows = read(path, ("references",))
+    rows = read_rows(path, ("references",))
     assert [row["document_id"] for row in rows] == ["1", "2", "3.5", "true"]
     assert [row["references"] for row in rows] == [["a"], ["b", "c"], None, None]
     assert all(row["unreadable"] is None for row in rows)
@@ -164,7 +127,7 @@ def test_jsonl_of_sentences(tmp_path):
         b'{"document_id": 4, "system_id": 1, "candidate": [["a"]], "reference": "c"}',
     ]
     path = jsonl(tmp_path, *lines)
-    rows = read(path, ("candidate", "references"), sentence_end="|")
+    rows = read_rows(path, ("candidate", "references"), sentence_end="|")
     assert [row["candidate"] for row in rows[:4]] == ["a.|b", "a. b", "", None]
     assert [row["references"] for row in rows[:3]] == [["c|d"], ["c", "d|e"], None]
     assert [row["unreadable"] for row in rows[:3]] == [None] * 3
@@ -175,13 +138,13 @@ def test_ids_that_a_file_lacks_are_its_rows_and_one_system(tmp_path):
     """Counted over all files; an id that is there stays."""
     (tmp_path / "a.jsonl").write_text('{"candidate": "x"}\n{"candidate": "y"}\n')
     (tmp_path / "b.csv").write_text("candidate,system_id\nz,s\n")
-    rows = read(tmp_path, ("candidate",), system="mine")
+    rows = read_rows(tmp_path, ("candidate",), system="mine")
     ids = [(row["document_id"], row["system_id"]) for row in rows]
     assert ids == [("0", "mine"), ("1", "mine"), ("2", "s")]
     with pytest.raises(ValueError, match="column `document_id` is missing"):
-        read(tmp_path, ("document_id", "candidate"))
+        read_rows(tmp_path, ("document_id", "candidate"))
     with pytest.raises(ValueError, match="column `number` is missing"):
-        read(tmp_path, ("candidate",), columns={"document_id": "number"})
+        read_rows(tmp_path, ("candidate",), columns={"document_id": "number"})
 
 
 def test_kept_columns_come_along(tmp_path):
@@ -189,12 +152,12 @@ def test_kept_columns_come_along(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"candidate": "x", "year": 2001, "tags": ["é"]}\n{"candidate": "y", "tags": "t"}\n'
     )
-    rows = read(tmp_path / "a.jsonl", ("candidate",), keep=("year", "tags", "candidate"))
+    rows = read_rows(tmp_path / "a.jsonl", ("candidate",), keep=("year", "tags", "candidate"))
     assert [row["keep:year"] for row in rows] == ["2001", None]
     assert [row["keep:tags"] for row in rows] == ['["é"]', "t"]
     assert [row["keep:candidate"] for row in rows] == ["x", "y"]
     with pytest.raises(ValueError, match=r"column `week` of `--keep` is missing in .*a\.jsonl"):
-        read(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
+        read_rows(tmp_path / "a.jsonl", ("candidate",), keep=("week",))
 
 
 def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
@@ -206,7 +169,7 @@ def test_stray_quote_loses_its_own_line_only(tmp_path, monkeypatch):
     written[3], written[50] = '3,s,"open\n', '50,s,"an ""end"" \nof, two, lines"\n'
     written[70] = '"70,s,c70\n'
     path.write_text("document_id,system_id,candidate\n" + "".join(written))
-    found = [row["candidate"] for row in read(path, ("candidate",))]
+    found = [row["candidate"] for row in read_rows(path, ("candidate",))]
     expected = [f"c{i}" for i in range(100)]
     expected[3], expected[50], expected[70] = None, 'an "end" \nof, two, lines', None
     assert found == expected
@@ -217,7 +180,7 @@ def test_two_stray_quotation_marks_do_not_swallow_the_rows_between(tmp_path):
     lines = [f"{i},s,c{i},r\n" for i in range(1_000)]
     lines[100], lines[900] = '100,s,"c100,r\n', '900,s,c900",r\n'  # by themselves one cell
     path.write_text(f"document_id,system_id,candidate,reference\n{''.join(lines)}")
-    rows = read(path, ("candidate",))
+    rows = read_rows(path, ("candidate",))
     assert [i for i, row in enumerate(rows) if row["candidate"] != f"c{i}"] == [100, 900]
     assert rows[100]["unreadable"] == STRAY.format(102)
 
@@ -231,7 +194,7 @@ def read_in_blocks(content, block_bytes):
         path = Path(folder, "corpus.csv")
         path.write_bytes(content)
         patch.setattr(text_blocks, "BLOCK_BYTES", block_bytes)
-        return read(path, ("candidate",))
+        return read_rows(path, ("candidate",))
 
 
 @settings(max_examples=80, deadline=None)
@@ -265,7 +228,7 @@ def test_files_that_cannot_be_read_say_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(text_blocks, "MAX_RECORD_BYTES", 100)
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 10)
     with pytest.raises(ValueError, match=r"a record of .*corpus\.jsonl is longer than"):
-        read(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
+        read_rows(jsonl(tmp_path, b'{"candidate": "' + b"x" * 200), ("candidate",))
 
 
 def test_row_without_a_readable_id_is_read(tmp_path):
@@ -275,7 +238,7 @@ def test_row_without_a_readable_id_is_read(tmp_path):
         b'{"document_id": "M\xfcller", "system_id": null, "candidate": "a"}',
         b'{"document_id": {"$oid": "7"}, "system_id": "\\ud83d", "candidate": "b"}',
     )
-    rows = read(path, ("candidate",))
+    rows = read_rows(path, ("candidate",))
     assert [row["unreadable"] for row in rows] == [None, None]
     assert [row["candidate"] for row in rows] == ["a", "b"]
     assert [row["document_id"] for row in rows] == ["M\\xfcller", '{"$oid": "7"}']
@@ -284,15 +247,15 @@ def test_row_without_a_readable_id_is_read(tmp_path):
 
 def test_ids_of_csv_have_no_spaces_around_and_a_blank_one_is_none(tmp_path):
     (tmp_path / "a.csv").write_text("document_id, system_id , candidate\n 1, a ,x\n , ,y\n")
-    rows = read(tmp_path / "a.csv", ("candidate",))
+    rows = read_rows(tmp_path / "a.csv", ("candidate",))
     assert [(row["document_id"], row["system_id"]) for row in rows] == [("1", "a"), (None, None)]
 
 
 def test_json_files_are_read_and_passed_over_beside_tables(tmp_path):
     (tmp_path / "rows.json").write_text('[{"candidate": "a"}, {"candidate": "b"}]')
-    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["a", "b"]
+    assert [row["candidate"] for row in read_rows(tmp_path, ("candidate",))] == ["a", "b"]
     (tmp_path / "table.jsonl").write_text('{"candidate": "c"}\n')
-    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["c"]
+    assert [row["candidate"] for row in read_rows(tmp_path, ("candidate",))] == ["c"]
 
 
 def test_empty_files_among_others_have_no_rows(tmp_path):
@@ -300,169 +263,4 @@ def test_empty_files_among_others_have_no_rows(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "d.csv").write_text("candidate\n")
     (tmp_path / "e.csv").write_text("candidate\nx\n")
-    assert [row["candidate"] for row in read(tmp_path, ("candidate",))] == ["x"]
-
-
-# From a table under the file's names to the canonical one
-
-
-def canonical(needed, columns=None, *, sentence_end=None, **cells):
-    """Return the rows of a table that has these columns beside its ids."""
-    n = len(next(iter(cells.values())))
-    raw = pa.table({"document_id": ["d"] * n, "system_id": ["s"] * n} | cells)
-    wanted = Wanted(needed=needed, columns=columns or {}, sentence_end=sentence_end)
-    return canonical_table(raw, wanted)
-
-
-def broken_string(cells):
-    """Build an array that calls itself a string but holds any bytes, as some writers produce."""
-    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
-
-
-TEXTS, SEVERAL = ["é", None, "", "é"], [["a", "b"], None, [], ["c", None]]
-READ = [["a", "b"], None, [], ["c"]]
-
-
-@pytest.mark.parametrize(
-    ("name", "cells", "expected"),
-    [
-        *(
-            pytest.param("candidate", pa.array(TEXTS).cast(kind), TEXTS, id=str(kind))
-            for kind in (
-                pa.large_string(),
-                pa.string_view(),
-                pa.binary(),
-                pa.dictionary(pa.int8(), pa.large_string()),
-            )
-        ),
-        *(
-            pytest.param("references", pa.array(SEVERAL, kind), READ, id=str(kind))
-            for kind in (
-                pa.large_list(pa.large_string()),
-                pa.list_(pa.dictionary(pa.int32(), pa.string())),
-                pa.list_view(pa.string()),
-            )
-        ),
-        pytest.param("reference", ["a", None, ""], [["a"], None, [""]], id="a list of one"),
-        pytest.param("source", [["a", "b"], ["c"]], [["a", "b"], ["c"]], id="sources"),
-        pytest.param("candidate", pa.nulls(2), [None, None], id="no text"),
-        pytest.param("references", pa.nulls(2), [None, None], id="no list"),
-    ],
-)
-def test_every_kind_of_text_and_list_is_read(name, cells, expected):
-    ours = name if name == "candidate" else f"{name.removesuffix('s')}s"
-    table = canonical((ours,), **{name: cells})
-    kind = pa.string() if ours == "candidate" else pa.list_(pa.string())
-    assert table.schema.field(ours).type == kind
-    assert table[ours].to_pylist() == expected
-
-
-def test_columns_are_renamed():
-    raw = pa.table({"id": ["d"], "model": ["s"], "summary": ["c"], "highlights": ["r"]})
-    columns = dict(document_id="id", system_id="model", candidate="summary", reference="highlights")
-    table = canonical_table(raw, Wanted(needed=("candidate", "references"), columns=columns))
-    assert table.drop_columns("unreadable").to_pylist() == [
-        {"document_id": "d", "system_id": "s", "candidate": "c", "references": ["r"]}
-    ]
-
-
-def test_names_in_capitals_are_understood_where_there_is_no_other():
-    names = ["Document_ID", "SYSTEM_ID", "Candidate", "candidate", "Reference", "REFERENCE"]
-    found = resolve_columns(names, ("candidate",))
-    assert [*found.values()] == ["Document_ID", "SYSTEM_ID", "candidate"]
-    with pytest.raises(ValueError, match="`references` or `reference` is missing"):
-        resolve_columns(names, ("references",))  # which of the two?
-
-
-@pytest.mark.parametrize(
-    ("names", "needed", "columns", "said"),
-    [
-        (
-            ["document_id", "text"],
-            ("candidate",),
-            {},
-            r"column `candidate` is missing in a\.csv, which has document_id, text; "
-            r"name it with `--columns candidate=NAME`",
-        ),
-        ([], ("references",), {}, r"`references` or `reference` is missing.*reference=NAME"),
-        (["candidate"] * 2, ("candidate",), {}, r"must be in a\.csv once, got it 2 times"),
-        (["a"], (), {"summary": "a"}, r"OURS in `--columns` must be one of .* got `summary`"),
-    ],
-)
-def test_columns_that_cannot_be_found_rejected(names, needed, columns, said):
-    with pytest.raises(ValueError, match=said):
-        resolve_columns(names, needed, columns, where="a.csv")
-
-
-@pytest.mark.parametrize(
-    ("name", "cells"), [("candidate", [1, 2]), ("candidate", [["a"]]), ("references", [[1], [2]])]
-)
-def test_column_that_is_no_text_rejected(name, cells):
-    with pytest.raises(ValueError, match=f"`{name}` in the corpus must be text"):
-        canonical((name,), **{name: cells})
-
-
-# Texts given as lists of sentences
-
-SENTENCES = pa.list_(pa.string())
-
-
-@pytest.mark.parametrize(
-    ("name", "cells", "expected"),
-    [
-        pytest.param(
-            "candidate",
-            pa.array([["a", None, "b"], [], None, ["c|d"]]).cast(pa.list_(pa.binary())),
-            ["a|b", "", None, "c d"],
-            id="candidate",
-        ),
-        pytest.param(
-            "sources",
-            pa.array([["a", "b"], None, []], SENTENCES),
-            [["a|b"], None, [""]],
-            id="one source",
-        ),
-        pytest.param(
-            "references",
-            pa.array([[["a", "b"], ["c"], None], [], None], pa.list_(SENTENCES)),
-            [["a|b", "c"], [], None],
-            id="several references",
-        ),
-        pytest.param("references", ["c."], [["c."]], id="a text is one sentence"),
-    ],
-)
-def test_sentences_are_joined(name, cells, expected):
-    table = canonical((name,), sentence_end="|", **{name: cells})
-    assert table[name].to_pylist() == expected
-    assert table["unreadable"].null_count == len(expected)
-
-
-NESTED = pa.list_(pa.list_(pa.binary()))
-
-
-@pytest.mark.parametrize(
-    ("name", "cells", "expected", "sentence_end"),
-    [
-        ("candidate", broken_string([b"ok", b"\xff\xfe", None]), ["ok", None, None], None),
-        (
-            "references",
-            pa.ListArray.from_arrays([0, 1, 3, 4], broken_string([b"a", b"b", b"\xff", b"c"])),
-            [["a"], None, ["c"]],
-            None,
-        ),
-        ("candidate", pa.array([[b"b"], [b"a", b"\xff"]]), ["b", None], "|"),
-        (
-            "references",
-            pa.array([[[b"a"]], [[b"a"], [b"\xff"]]], NESTED),
-            [["a"], None],
-            "|",
-        ),
-    ],
-)
-def test_invalid_utf8_is_null_with_a_reason_and_spoils_its_row_only(
-    name, cells, expected, sentence_end
-):
-    table = canonical((name,), sentence_end=sentence_end, **{name: cells})
-    assert table[name].to_pylist() == expected
-    told = {i: why for i, why in enumerate(table["unreadable"].to_pylist()) if why is not None}
-    assert told == {1: f"`{name}` is not valid UTF-8"}
+    assert [row["candidate"] for row in read_rows(tmp_path, ("candidate",))] == ["x"]

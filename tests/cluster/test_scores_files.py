@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import Job, Piece, Shard, part_path, reports_from_file
+from cluster import Job, Piece, Shard, committed, part_path, reports_from_file, score_shard
 from cluster.parts import write_scores
 from cluster.scores_files import check_part, read_scores, read_shard
 from cluster.totals import total_scores
+from tests.cluster.toy_scorer import CountCharacters
 
 N_ROWS = 100
 READERS = [read_scores, lambda path: total_scores([path])]
@@ -89,3 +90,28 @@ def test_shard_is_read_alone(write):
     path = write(7)
     assert read_shard(path, 7).equals(pq.read_table(path))
     assert [(report.index, report.n_rows) for report in reports_from_file(path)] == [(7, N_ROWS)]
+
+
+def test_report_from_file_is_of_the_same_rows(plan, job):
+    shard = plan[0]
+    report = score_shard(shard, CountCharacters(), job)
+    (later,) = reports_from_file(part_path(job.out, shard.index, job.fingerprint))
+    assert (later.index, later.n_rows, later.error) == (report.index, report.n_rows, None)
+    assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
+    assert report.seconds > 0
+    assert report.cpu_seconds > 0
+
+
+def test_report_from_another_file_rejected():
+    with pytest.raises(ValueError, match="`path` must be a scores file"):
+        reports_from_file("scores/stray.parquet")
+
+
+def test_only_whole_files_of_this_run_count_as_committed(plan, job):
+    assert committed(job.out, plan, job.fingerprint) == set()
+    score_shard(plan[2], CountCharacters(), job)
+    scores = Path(job.out, "scores")
+    (scores / "part-000001-0123456789ab.parquet.77.partial").write_bytes(b"PAR1")
+    (scores / "part-000003-ffffffffffff.parquet").write_bytes(b"another run")
+    (scores / "part-000099-0123456789ab.parquet").write_bytes(b"not in the plan")
+    assert committed(job.out, plan, job.fingerprint) == {2}

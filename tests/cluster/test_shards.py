@@ -15,6 +15,7 @@ from cluster import Piece, Shard, list_inputs, longest_first, plan_shards, with_
 from cluster.reading import parquet_copy, read_batches
 from cluster.schema import Wanted
 from tests.cluster.conftest import FORMATS, planned, rows_of
+from tests.object_stores import bucket_of
 
 WANTED = Wanted(needed=("candidate",))
 
@@ -62,13 +63,12 @@ def test_small_files_share_a_shard(write_corpus, tmp_path):
     assert str(plan[1]) == f"rows 0 to 2 of {paths[2]} and 1 more"
 
 
-def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, monkeypatch):
-    monkeypatch.setattr("cluster.reading.is_url", lambda _: True)
+def test_small_files_of_a_store_are_read_ahead_and_in_order(write_corpus, proxy, server):
     rows = rows_of(120)
     for i in range(40):
         write_corpus(rows[3 * i : 3 * i + 3], name=f"f{i:02}")
     folder = Path(write_corpus(rows[:1], name="z")).parent
-    (shard,) = plan_shards(list_inputs([str(folder)]))
+    (shard,) = plan_shards(list_inputs([f"s3://{bucket_of(server, folder)}"]))
     assert len(shard.pieces) == 41
     expected = texts_of([*rows, rows[0]])
     assert candidates_of(shard) == expected

@@ -17,19 +17,17 @@ import pytest
 from cluster import (
     Job,
     Shard,
-    committed,
     list_inputs,
     part_path,
     parts,
     plan_shards,
-    reports_from_file,
     run_local,
     score_shard,
     worker,
 )
 from cluster.worker import try_shard
 from tests.cluster.conftest import planned, rows_of
-from tests.cluster.toy_scorer import CountCharacters
+from tests.cluster.toy_scorer import CountCharacters, MakeScorer
 
 
 @pytest.fixture
@@ -137,15 +135,6 @@ def test_unreadable_rows_have_null_scores_and_a_status(tmp_path, scorer, job, re
     assert score_shard(alone, scorer, job).n_rows == 1
 
 
-def test_report_from_file_is_of_the_same_rows(shard, scorer, job):
-    report = score_shard(shard, scorer, job)
-    (later,) = reports_from_file(part_path(job.out, shard.index, job.fingerprint))
-    assert (later.index, later.n_rows, later.error) == (report.index, report.n_rows, None)
-    assert set(report.stage_seconds) == {"read", "prepare", "compare", "write"}
-    assert report.seconds > 0
-    assert report.cpu_seconds > 0
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -161,22 +150,6 @@ def test_processor_is_named_with_its_units(text, expected, monkeypatch):
     monkeypatch.setattr(worker, "open", lambda *_, **__: io.StringIO(text), raising=False)
     monkeypatch.setattr(worker.platform, "processor", lambda: "here")
     assert worker.processor_kind.__wrapped__() == expected
-
-
-def test_report_from_another_file_rejected():
-    with pytest.raises(ValueError, match="`path` must be a scores file"):
-        reports_from_file("scores/stray.parquet")
-
-
-def test_only_whole_files_of_this_run_count_as_committed(make_plan, scorer, job):
-    plan = make_plan()
-    assert committed(job.out, plan, job.fingerprint) == set()
-    score_shard(plan[2], scorer, job)
-    scores = Path(job.out, "scores")
-    (scores / "part-000001-0123456789ab.parquet.77.partial").write_bytes(b"PAR1")
-    (scores / "part-000003-ffffffffffff.parquet").write_bytes(b"another run")
-    (scores / "part-000099-0123456789ab.parquet").write_bytes(b"not in the plan")
-    assert committed(job.out, plan, job.fingerprint) == {2}
 
 
 def test_score_that_is_not_a_number_is_null_with_a_status(shard, scorer, job, read_scores):
@@ -245,15 +218,9 @@ def test_input_that_changed_or_vanished_is_refused(nine, write_corpus, scorer, j
     assert not Path(job.out).exists()
 
 
-def test_input_that_changes_while_it_is_read_is_not_committed(
-    nine, write_corpus, scorer, job, monkeypatch
-):
-    def meddle(rows):
-        write_corpus(rows_of(9)[::-1])
-        return rows["candidate"].combine_chunks()
-
-    monkeypatch.setattr(scorer, "prepare", meddle)
-    report = try_shard(nine, scorer, job)
+def test_input_that_changes_while_it_is_read_is_not_committed(nine, write_corpus, job):
+    make = MakeScorer(lambda _rows: write_corpus(rows_of(9)[::-1]))
+    report = try_shard(nine, make(1), job)
     assert "has changed since the plan was made" in report.error
     assert not Path(job.out).exists()
 

@@ -77,6 +77,11 @@ class CannotBeMade:
         raise FileNotFoundError("no weights")
 
 
+def name_of(scorer):
+    """Describe a scorer by the name of its class."""
+    return {"class": {"name": type(scorer).__name__}}
+
+
 class Slowly:
     """Takes its time, and leaves a file named after its process for each batch."""
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.app import run
-from tests.cluster.object_stores import free_port
+from tests.object_stores import free_port
 from tests.torture.sound import METRICS, sound_lines, write_vectors
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tests.cluster.object_stores import proxy, server  # noqa: F401  (fixtures)
 from tests.hub import hub, offline  # noqa: F401  (fixtures)
+from tests.object_stores import proxy, server  # noqa: F401  (fixtures)
 
 CHROMIUM_ARGUMENTS = [
     "--headless",

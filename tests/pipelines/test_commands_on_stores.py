@@ -14,7 +14,7 @@ import pytest
 from cluster.listing import find_files
 from cluster.store import join, open_input, write_whole
 from pipelines.cli.app import app, run
-from tests.cluster.object_stores import bucket_of, s3_environment
+from tests.object_stores import bucket_of, s3_environment
 
 pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
 
@@ -211,11 +211,10 @@ def test_command_does_the_same_everywhere(places, where, name, monkeypatch, caps
 
 @pytest.mark.parametrize(("text", "rule"), ON_DISK)
 def test_what_must_be_on_a_disk_is_refused_before_anything_begins(
-    places, text, rule, capsys, monkeypatch
+    places, proxy, text, rule, capsys
 ):
-    for begins in ("cluster.inputs._input_file", "reffree.scorers.scorer.load_scorer"):
-        monkeypatch.setattr(begins, lambda *_, **__: pytest.fail("has begun"))
     assert run(words_of(text, places["s3"], "new")) == 2
+    assert not proxy.weather.seen
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(rf"assay: `[a-z_-]+` must {rule}", line)
 

@@ -18,6 +18,7 @@ from assay import compare
 from pipelines.cli.app import run
 from pipelines.reports.comparison import PAIRS, RUNS, SYSTEMS, comparison_sheet, render_comparison
 from pipelines.reports.tables import MAX_ROWS
+from tests.row_files import write_rows
 
 
 @pytest.fixture
@@ -31,9 +32,7 @@ def write(tmp_path):
             for system, metrics in by_system.items()
             for i in range(len(next(iter(metrics.values()))))
         ]
-        path = tmp_path / name
-        pl.DataFrame(rows, infer_schema_length=None).write_csv(path)
-        return str(path)
+        return str(write_rows(tmp_path / name, rows))
 
     return call
 

@@ -4,7 +4,6 @@ import json
 import re
 from xml.etree import ElementTree
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +16,7 @@ from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
 from sms.explaining import explain
 from tests.commands import page_of
+from tests.row_files import write_rows
 
 VECTORS = """cat 0.0 0.0
 dog 3.0 4.0
@@ -54,9 +54,7 @@ def rows_of():
 @pytest.fixture
 def write(tmp_path):
     def call(rows, name="corpus.parquet"):
-        path = tmp_path / name
-        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
-        return path
+        return write_rows(tmp_path / name, rows)
 
     return call
 

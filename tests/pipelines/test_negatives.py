@@ -12,6 +12,7 @@ from pipelines.negatives import SCHEMA
 from reffree.training_pairs.rows import text_key
 from sms.text.words import split_words
 from tests.commands import wrong
+from tests.row_files import write_rows
 
 KINDS = "cross-pair,add,delete,replace,sentence-shuffle,truncate"
 
@@ -37,10 +38,7 @@ def call(tmp_path):
     """Run `assay negatives` on rows or a file; return exit status and output file."""
 
     def call(rows, *options, out="out.parquet"):
-        path = rows
-        if isinstance(rows, list):
-            path = tmp_path / "pairs.parquet"
-            pl.DataFrame(rows).write_parquet(path)
+        path = write_rows(tmp_path / "pairs.parquet", rows) if isinstance(rows, list) else rows
         given = ["negatives", str(path), "--out", str(tmp_path / out), "--quiet"]
         return run([*given, *map(str, options)]), tmp_path / out
 

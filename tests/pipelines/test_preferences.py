@@ -11,6 +11,7 @@ import pytest
 import assay
 from assay import preferences as compare_preferences
 from pipelines.cli.app import run
+from tests.row_files import write_rows
 
 CLARK_CRITERIA = ("non-redundancy", "coherence", "focus", "overall")
 """Table 6 of Clark et al. (2019)."""
@@ -29,11 +30,7 @@ def write(tmp_path):
     """Write rows as a file of the kind its name says."""
 
     def call(rows, name="judgements.csv"):
-        frame = pl.DataFrame(rows, infer_schema_length=None)
-        path = tmp_path / name
-        kind = {".csv": "csv", ".jsonl": "ndjson", ".parquet": "parquet"}[path.suffix]
-        getattr(frame, f"write_{kind}")(path)
-        return str(path)
+        return str(write_rows(tmp_path / name, rows))
 
     return call
 

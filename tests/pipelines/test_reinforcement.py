@@ -2,7 +2,6 @@
 
 import json
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -14,6 +13,7 @@ from tests.commands import wrong
 from tests.pipelines.test_train_model import resumed
 from tests.reinforce.conftest import known_words, make_documents
 from tests.reinforce.tiny_models import write_tiny_model
+from tests.row_files import write_rows
 
 N = 30
 
@@ -34,9 +34,7 @@ def rows_of(n):
 
 @pytest.fixture
 def pairs(tmp_path):
-    path = tmp_path / "pairs.parquet"
-    pq.write_table(pa.Table.from_pylist(rows_of(N)), path)
-    return path
+    return write_rows(tmp_path / "pairs.parquet", rows_of(N))
 
 
 @pytest.fixture(scope="module")

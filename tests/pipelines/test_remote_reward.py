@@ -11,6 +11,11 @@ CANDIDATES = ["The bridge is closed.", "A cat sat.", ""]
 REFERENCES = ["The bridge will close."] * 3
 
 
+def test_without_a_cluster_says_what_to_do():
+    with pytest.raises(RuntimeError, match=r"no Ray cluster is joined; call `ray.init\(\)` first"):
+        remote_reward(Reward("rouge1_f"))
+
+
 @pytest.fixture(scope="module")
 def ray():
     from cluster import ray_cluster  # before Ray: it sets the environment
@@ -49,9 +54,3 @@ def test_remote_reward_is_called_as_trl_does(remote, here):
         trainer_state=(cannot_be_sent for cannot_be_sent in ()),
     )
     assert rewards == here(CANDIDATES, references=REFERENCES)
-
-
-def test_without_a_cluster_says_what_to_do(monkeypatch, ray):
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with pytest.raises(RuntimeError, match=r"no Ray cluster is joined; call `ray.init\(\)` first"):
-        remote_reward(Reward("rouge1_f"))

@@ -18,7 +18,7 @@ from cluster.reading import Wanted, read_files
 from pipelines.datasets.files import records
 from pipelines.prepare_pairs import prepare_pairs
 from pipelines.settings.negatives import NegativesSettings
-from tests.cluster.object_stores import bucket_of, s3_environment, server  # noqa: F401
+from tests.object_stores import bucket_of, s3_environment, server  # noqa: F401
 from tests.pipelines.written_tables import (
     DOCUMENTS,
     NAMES,

@@ -15,7 +15,7 @@ from cluster.parts import write_scores
 from cluster.progress import SCORING, Progress
 from pipelines.cli import app as cli
 from pipelines.status import run_status
-from tests.pipelines.test_live import elsewhere
+from tests.cluster.drivers import elsewhere
 
 PIECES = [
     Piece(path="/data/a.parquet", first_row=10 * i, n_rows=10, row_groups=(i, i + 1))

@@ -5,8 +5,6 @@ import sys
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.special import logit
@@ -26,6 +24,7 @@ from reffree.scorers.scorer import load_scorer
 from tests.commands import wrong
 from tests.reffree.judges.tiny_judges import write_classifier
 from tests.reffree.tiny_bert import write_tiny_bert
+from tests.row_files import write_rows
 
 N = 40
 KEPT = ("document_id", "source", "candidate")
@@ -51,7 +50,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture
 def pairs(tmp_path):
-    return written(tmp_path / "pairs.parquet", rows_of(N))
+    return write_rows(tmp_path / "pairs.parquet", rows_of(N))
 
 
 @pytest.fixture
@@ -105,15 +104,9 @@ def news(n=30):
     return rows
 
 
-def written(path, rows):
-    """Write rows to a new Parquet file; return its path."""
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
 @pytest.fixture
 def stories(tmp_path):
-    return written(tmp_path / "stories.parquet", news())
+    return write_rows(tmp_path / "stories.parquet", news())
 
 
 def test_default_is_a_head_for_each_aspect_also_of_a_table(stories, judged, tmp_path, capsys):
@@ -136,10 +129,10 @@ def test_default_is_a_head_for_each_aspect_also_of_a_table(stories, judged, tmp_
 @pytest.mark.slow
 def test_recipe_is_chosen_by_a_development_set(stories, tmp_path, capsys):
     rows, ratings = rated()
-    dev = ["--dev-corpus", str(written(tmp_path / "corpus.parquet", rows))]
+    dev = ["--dev-corpus", str(write_rows(tmp_path / "corpus.parquet", rows))]
     given = ["train", str(stories), "--out", str(tmp_path / "s"), "--quiet", *dev]
     assert "belong together; give both" in wrong(capsys, (run(given), None))
-    people = written(tmp_path / "ratings.parquet", ratings)
+    people = write_rows(tmp_path / "ratings.parquet", ratings)
     assert run([*given, "--dev-ratings", str(people)]) == 0
     printed = capsys.readouterr().out
     assert "Tried 4 recipes on the development set (rank correlation inside documents" in printed
@@ -251,8 +244,7 @@ def test_kinds_of_text_count_the_same_whatever_their_number(tmp_path, monkeypatc
     files = []
     for name, n in (("many", 60), ("few", 30)):
         rows = [row | {"source": f"{name} said so. {row['source']}"} for row in news(n)]
-        files.append(tmp_path / f"{name}.jsonl")
-        files[-1].write_text("\n".join(map(json.dumps, rows)))
+        files.append(write_rows(tmp_path / f"{name}.jsonl", rows))
     assay.train(files, out=tmp_path / "scorer", preset="general")
     examples = fitted["examples"]
     weight_of, documents = Counter(), {}
@@ -310,7 +302,7 @@ def test_calibrated_unless_asked_otherwise(train):
 def test_matrix_of_domains(train, pairs, judged, tmp_path, capsys):
     _, folder = train("--negatives", "cross-pair,add")
     (tmp_path / "other").mkdir()
-    other = written(tmp_path / "other" / "pairs.parquet", rows_of(30, prefix="e"))
+    other = write_rows(tmp_path / "other" / "pairs.parquet", rows_of(30, prefix="e"))
     _, second = train("--negatives", "add", "--seed", 1, out="second")
     capsys.readouterr()
     results = judged(folder, pairs, other, "--also", second)
@@ -327,7 +319,7 @@ def test_matrix_of_domains(train, pairs, judged, tmp_path, capsys):
 def test_documents_it_was_trained_on_are_not_judged(train, tmp_path, capsys):
     sides = ["train"] * 20 + ["validation"] * 5 + ["test"] * (N - 25)
     rows = [{**row, "split": side} for row, side in zip(rows_of(N), sides, strict=True)]
-    corpus = written(tmp_path / "split.parquet", rows)
+    corpus = write_rows(tmp_path / "split.parquet", rows)
     status, folder = train("--negatives", "cross-pair", "--split-anew", corpus=corpus)
     assert status == 0
     capsys.readouterr()

@@ -10,7 +10,8 @@ from pipelines.cli.app import run
 from pipelines.cli.train import verdict
 from reffree.scorers.scorer import load_scorer
 from tests.commands import wrong
-from tests.pipelines.test_train_model import news, rated, settings_of, written
+from tests.pipelines.test_train_model import news, rated, settings_of
+from tests.row_files import write_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -20,8 +21,8 @@ def on_ratings(tmp_path, capsys):
     """Train on rated rows; return the folder and what is printed."""
 
     def call(rows, ratings, *options, out="s"):
-        corpus = str(written(tmp_path / "corpus.parquet", rows))
-        people = str(written(tmp_path / "ratings.parquet", ratings))
+        corpus = str(write_rows(tmp_path / "corpus.parquet", rows))
+        people = str(write_rows(tmp_path / "ratings.parquet", ratings))
         given = ["--out", str(tmp_path / out), "--quiet", *options]
         assert run(["train", corpus, "--ratings", people, *given]) == 0
         return tmp_path / out, capsys.readouterr().out
@@ -196,7 +197,7 @@ def test_what_is_not_fitted_to_is_told(on_ratings, tmp_path, capsys):
     assert "Left out: 1, no source." in lines
 
     rows.append({**rows[7], "candidate": "Quite another text."})
-    corpus = str(written(tmp_path / "corpus.parquet", rows))
+    corpus = str(write_rows(tmp_path / "corpus.parquet", rows))
     given = ["train", corpus, "--out", str(tmp_path / "other"), "--quiet"]
     given += ["--ratings", str(tmp_path / "ratings.parquet")]
     assert "must name one row of the corpus" in wrong(capsys, (run(given), None))

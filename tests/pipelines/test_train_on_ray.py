@@ -6,8 +6,6 @@ import time
 from dataclasses import replace
 
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -19,6 +17,7 @@ from reffree.neural.training import Recipe
 from tests.pipelines.test_train_model import rows_of, weights_of
 from tests.reffree.conftest import model_config, train_config
 from tests.reffree.tiny_bert import write_tiny_bert
+from tests.row_files import write_rows
 
 pytest.importorskip("tensorboardX", reason="needs Ray Train; pip install 'assay[train]'")
 pytestmark = [
@@ -42,9 +41,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pairs") / "pairs.parquet"
-    pq.write_table(pa.Table.from_pylist(rows_of(60)), path)
-    return path
+    return write_rows(tmp_path_factory.mktemp("pairs") / "pairs.parquet", rows_of(60))
 
 
 def asked(out, workers=2):

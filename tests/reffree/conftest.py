@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from reffree.neural.models import ModelConfig
+from reffree.neural.readers import PieceReader
 from reffree.neural.training import TrainConfig
 from reffree.training_pairs.buckets import BucketWriter
 from reffree.training_pairs.rows import Pair, as_table
 from tests.hub import hub, offline  # noqa: F401  (fixtures)
+from tests.reffree.tiny_bert import write_tiny_bert
 
 
 def make_pairs(n, *, n_sentences=3):
@@ -58,3 +61,14 @@ def train_config(**changes):
         "ema_decay": 0.0, "checkpoint_steps": 200, "precision": "auto", "seed": 0,
     }  # fmt: skip
     return TrainConfig(**plain | changes)
+
+
+@pytest.fixture(scope="module")
+def tokenizer_path(tmp_path_factory):
+    return str(write_tiny_bert(tmp_path_factory.mktemp("bert")) / "tokenizer.json")
+
+
+def make_reader(path, max_pieces=24):
+    return PieceReader(
+        Tokenizer.from_file(path), max_pieces=max_pieces, truncation="longest", padding_id=0
+    )

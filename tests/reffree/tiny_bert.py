@@ -1,35 +1,12 @@
 """A BERT of two layers and width 32, written as a model's folder, and pairs to train it on."""
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from reffree.hashing import generator_of
 from reffree.training_pairs.examples import Example
+from tests.tiny_tokenizers import wordpiece
 
 WORDS = [f"word{i}" for i in range(40)]
-
-
-def wordpiece(texts):
-    """Make a tokeniser that knows the short words of some texts; the library's trainer varies."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    normal = map(tokenizer.normalizer.normalize_str, texts)
-    split = tokenizer.pre_tokenizer.pre_tokenize_str
-    words = sorted({word for text in normal for word, _ in split(text)})
-    letters = sorted(set("".join(words)))
-    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
-    pieces += [word for word in words if 1 < len(word) < 10]
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer.model = models.WordPiece(vocabulary, unk_token="[UNK]")
-    tokenizer.add_special_tokens(special)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
-    )
-    return tokenizer
 
 
 def write_tiny_bert(folder, *, n_positions=64, dropout=0.1):

@@ -5,7 +5,9 @@ they predict depends on all they read.
 """
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import processors
+
+from tests.tiny_tokenizers import byte_level
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
@@ -14,14 +16,7 @@ def write_tiny_model(folder, kind, texts):
     """Write a model's folder with weights that are the same every time."""
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer = byte_level(texts, 300, SPECIAL)
     ids = {name: tokenizer.token_to_id(name) for name in SPECIAL}
     tokenizer.post_processor = processors.TemplateProcessing(
         single={"bart": "<s> $A </s>", "t5": "$A </s>", "opt": "<s> $A"}.get(kind, "$A"),

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from sms.encoders.base import Encoder
+from sms.encoders.registry import ENCODERS, EncoderKind
 from sms.scoring import to_rows
 
 MOVERS = ("sms", "wms", "s+wms")
@@ -25,6 +28,24 @@ def glove_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> str:
     rows = (f"{word} {' '.join(map(repr, vector))}\n" for word, vector in vectors.items())
     path.write_text("".join(rows), encoding="utf-8")
     return f"glove:{path}"
+
+
+MADE: dict[str, Encoder] = {}
+
+
+def made_kind(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Add a kind of encoder that gives this one, as a package adds its own; return its name."""
+    vectors = ("words", "sentences")
+    kind = EncoderKind(
+        kind="made", summary="made by a test", vectors=vectors, loader=f"{__name__}:made_encoder"
+    )
+    monkeypatch.setitem(ENCODERS, "made", kind)
+    monkeypatch.setitem(MADE, "made", encoder)
+    return "made"
+
+
+def made_encoder(_path: str, **_options: object) -> Encoder:
+    return MADE["made"]
 
 
 def values(table: pa.Table, column: str) -> np.ndarray:

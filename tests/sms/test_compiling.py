@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sms import compiling
-from sms.process import available_threads, memory_bytes, n_processors
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def nowhere_to_write(tmp_path, monkeypatch):
     blocked.touch()
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(compiling, "__file__", str(blocked / "sms" / "compiling.py"))
-    monkeypatch.setattr(Path, "home", lambda: blocked)
+    monkeypatch.setenv("HOME", str(blocked))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -42,7 +41,7 @@ def test_cache_folder_beside_the_sources_or_in_the_home(writable, nowhere_to_wri
         monkeypatch.setattr(compiling, "__file__", str(nowhere_to_write / "sms" / "compiling.py"))
         expected = nowhere_to_write / "sms" / "__pycache__"
     else:
-        monkeypatch.setattr(Path, "home", lambda: nowhere_to_write)
+        monkeypatch.setenv("HOME", str(nowhere_to_write))
         expected = nowhere_to_write / ".cache" / "assay"
     assert choose_cache_folder().parent == expected
     assert not list(nowhere_to_write.glob("sms-kernels-*"))
@@ -100,21 +99,9 @@ print(sum(simplex.solve_problems.stats.cache_hits.values()))
         assert int(done.stdout) == n_loaded
 
 
-@pytest.mark.parametrize("declared", ["3", "1", "", "0", "4,2", "many"])
-def test_threads_follow_the_worker(declared, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", declared)
-    expected = int(declared) if declared in ("3", "1") else n_processors()
-    assert available_threads() == expected
-
-
 def test_first_run_is_known(tmp_path, monkeypatch):
     monkeypatch.setattr(compiling, "cache_folder", lambda: tmp_path)
     assert not compiling.is_compiled()
     (tmp_path / "sms_1").mkdir()
     (tmp_path / "sms_1" / "simplex.solve-1.py311.nbi").touch()
     assert compiling.is_compiled()
-
-
-def test_memory_is_that_of_the_machine_or_less():
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 1 << 27 < memory_bytes() <= machine

@@ -20,6 +20,7 @@ from tests.sms.scoring_cases import (
     METRICS,
     REFERENCE,
     glove_file,
+    made_kind,
     random_rows,
     random_text,
     values,
@@ -167,9 +168,9 @@ class SentenceVectors(SentenceEncoder):
 
 def test_sentence_encoder_scores_by_hand(monkeypatch):
     """Sentences weigh as many words as count, here one of "A cat." and two of "E hors."."""
-    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: SentenceVectors())
+    encoders = {"st": made_kind(SentenceVectors(), monkeypatch)}
     scorer = SummaryScorer(
-        ScoringConfig(metrics=("sms", "cosine", "cosine@all"), encoders={"st": "st:model"})
+        ScoringConfig(metrics=("sms", "cosine", "cosine@all"), encoders=encoders)
     )
     # "A cat." is (6, 65), "E horse." (8, 69) and "E hors." (7, 69)
     rows = to_rows(["A cat.", "A cat. A cat.", "..."], [["E horse."], ["A cat. E hors."], ["A."]])
@@ -192,13 +193,13 @@ class ShortSighted(SentenceVectors):
 
 
 def test_cut_text_has_a_status_beside_its_score(monkeypatch):
-    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: ShortSighted())
+    encoders = {"use": made_kind(ShortSighted(), monkeypatch)}
     rows = to_rows(
         ["A dog barked.", "A cat. A bird.", "A dog.", "A dog barked.", "..."],
         [["A cat."], ["A cat.", "A hen sat. A dog barked."], ["A bird."], ["..."], ["A cat."]],
         [["A fox."], ["A fox."], ["A dog barked."], ["A fox."], ["A dog barked."]],
     )
-    config = ScoringConfig(metrics=("cosine", "sms", "novelty"), encoders={"use": "use:folder"})
+    config = ScoringConfig(metrics=("cosine", "sms", "novelty"), encoders=encoders)
     found = SummaryScorer(config).score(rows)
     assert found["status"].to_pylist() == [
         "candidate:cut@use",
@@ -208,7 +209,7 @@ def test_cut_text_has_a_status_beside_its_score(monkeypatch):
         "candidate:no_words",
     ]
     assert found["sms"].is_valid().to_pylist() == [True, True, True, False, False]
-    both = ScoringConfig(metrics=("sms", "cosine:source"), encoders={"use": "use:folder"})
+    both = ScoringConfig(metrics=("sms", "cosine:source"), encoders=encoders)
     status = SummaryScorer(both).score(rows)["status"].to_pylist()
     assert status[2] == "source:cut@use"
 
@@ -222,8 +223,7 @@ class FirstTenLetters(ShortSighted):
 
 @pytest.mark.parametrize("unit", ["sentence", "text"])
 def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeypatch):
-    encoder = FirstTenLetters(unit)
-    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: encoder)
+    encoders = {"use": made_kind(FirstTenLetters(unit), monkeypatch)}
     candidate = "A dog met cats there."
     references = {
         "A dog met owls there.": False,
@@ -232,7 +232,7 @@ def test_texts_that_differ_beyond_the_cut_never_score_as_identical(unit, monkeyp
         candidate: True,
     }
     metrics = ("cosine",) if unit == "text" else ("sms", "cosine")
-    config = ScoringConfig(metrics=metrics, encoders={"use": f"use:folder,unit={unit}"})
+    config = ScoringConfig(metrics=metrics, encoders=encoders)
     rows = to_rows([candidate] * len(references), list(references))
     cut = "candidate:cut@use; reference:cut@use"
     for is_scored, row in zip(

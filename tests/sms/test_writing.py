@@ -1,14 +1,11 @@
 """Text of any script on a line: cut between graphemes, broken where a line may end, isolated."""
 
-import unicodedata
-
 import bidi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sms.bidi import base_level, bidi_levels, visual_order
 from sms.writing import beginning, ending, graphemes, isolated, unbroken
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
@@ -75,37 +72,3 @@ def test_isolated_text_turns_nothing_around_it(text):
 
 def test_text_from_the_left_is_as_it_was():
     assert isolated("system-2 漢字 👩") == "system-2 漢字 👩"
-
-
-# The order of a line
-
-
-def _seen(text):
-    return [character for character in text if unicodedata.bidirectional(character) != "BN"]
-
-
-@given(texts, st.integers(0, 1))
-def test_order_is_that_of_another_implementation(text, base):
-    text = text.rstrip()
-    order = visual_order(bidi_levels(text, base))
-    # where what nobody sees stands, such as a joiner at an end, is left open (UAX 9, X9)
-    ours, theirs = "".join(text[k] for k in order), bidi.get_display(text, base_dir="LR"[base])
-    assert _seen(ours) == _seen(theirs)
-    assert sorted(order) == [*range(len(text))]
-
-
-@given(texts.filter(bool))
-def test_base_is_that_of_another_implementation(text):
-    assert base_level(text) == bidi.get_base_level(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        ("car אב 2", [0, 0, 0, 0, 1, 1, 1, 2]),
-        ("אב Solar One", [1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]),
-        ("נ (5%).", [1, 1, 1, 2, 2, 1, 1]),
-    ],
-)
-def test_levels_by_hand(text, levels):
-    assert bidi_levels(text, base_level(text)) == levels

@@ -8,6 +8,20 @@ import resource
 
 import pytest
 
+from tests.cluster.conftest import (  # noqa: F401  (fixtures)
+    address,
+    check_resumed,
+    check_scores,
+    cluster,
+    job,
+    make_plan,
+    plan,
+    read_scores,
+    run_joined,
+    write_corpus,
+)
+from tests.object_stores import bucket, proxy, server  # noqa: F401  (fixtures)
+from tests.sms.conftest import glove  # noqa: F401  (a fixture)
 from tests.torture.sound import write_vectors
 
 LIMIT_S = 900

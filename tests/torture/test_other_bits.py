@@ -12,7 +12,8 @@ from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
 from sms.encoders import SCORE_TOLERANCE, packed_model
-from tests.pipelines.test_score_corpus import rows_of, write_rows
+from tests.pipelines.corpora import rows_of
+from tests.row_files import write_rows
 
 METRICS = ("sms", "wms", "cosine")
 ROUNDING = 2.0**-8

@@ -1,6 +1,5 @@
 """The command line: exit status, one line for what is wrong, interruption, the summary."""
 
-import io
 import json
 import os
 import signal
@@ -9,19 +8,15 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.progress import SCORING, Progress
 from pipelines.cli import app
 from pipelines.cli.app import run
-from pipelines.runs.progress import show_progress
-from pipelines.runs.score_run import ScoreRun
-from pipelines.summary import MAX_SYSTEMS, summary_text
 from sms.encoders.registry import ENCODERS
 from sms.settings import settings_of
-from tests.pipelines.test_score_corpus import contents_of
+from tests.pipelines.corpora import contents_of
+from tests.row_files import write_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -39,7 +34,6 @@ class SlowScorer(SummaryScorer):
 
 live.BEAT_EVERY_S = 0.05
 importlib.import_module("pipelines.fetched").SummaryScorer = SlowScorer
-importlib.import_module("pipelines.score").ROWS_PER_SHARD = 2
 main(sys.argv[1:])
 """
 
@@ -56,9 +50,7 @@ def corpus(tmp_path):
         }
         for i in range(40)
     ]
-    path = tmp_path / "corpus.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
-    return path
+    return write_rows(tmp_path / "corpus.parquet", rows)
 
 
 @pytest.fixture
@@ -172,11 +164,7 @@ TWO = ("--encoder", "glove:a", "--encoder", "glove:b")
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
     (TWO, "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b"),
-    (("--encoder", "minilm", "--metrics", "sms@x"), "names no encoder"),
-    (("--encoder", "all=minilm"), "encoder alias 'all' is taken"),
-    (("--language", "zh", "--source-tokens", "400"), "`source_tokens` counts words between spaces"),
     (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
-    (("--encoder", "roberta-large"), "for a model of the transformers library write hf:roberta-"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),
@@ -251,10 +239,10 @@ def test_wrong_config_file_is_one_line(score, wrong, tmp_path, text, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "state"), [("SIGINT", "stopped"), ("SIGKILL", "died")])
-def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pipelines.score.ROWS_PER_SHARD", 2)
+def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, capsys):
     out, once = tmp_path / "out", tmp_path / "once"
-    driver = start_slow(corpus, out, "--quiet")
+    options = ("--quiet", "--rows-per-shard", "2")
+    driver = start_slow(corpus, out, *options)
     try:
         wait_for_parts(out, 3)
         if sent == "SIGKILL":  # it takes a moment, in which the run goes on
@@ -275,118 +263,10 @@ def test_stopped_run_is_seen_and_goes_on(sent, state, corpus, score, tmp_path, c
     assert run(["status", str(out), "--json", "-"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["state"], found["n_done"]) == (state, len(kept))
-    assert (score("--quiet"), score(out=once)) == (0, 0)
+    assert (score(*options), score(*options[1:], out=once)) == (0, 0)
     assert f"({2 * len(kept)} of them by an earlier run)" in capsys.readouterr().out
     assert contents_of(out / "scores") == contents_of(once / "scores")
     assert kept.items() <= contents_of(out / "scores").items()
     assert not (out / "progress.json").exists()
     assert run(["status", str(out)]) == 0
     assert ": complete" in capsys.readouterr().out
-
-
-def summary_of(is_terminal=False, width=None, **changes):
-    values = dict.fromkeys(("n_earlier_rows", "n_with_status", "n_duplicate_keys"), 0)
-    values |= {name: {} for name in ("statuses", "signatures", "counters", "failed_shards")}
-    values |= dict.fromkeys(("n_rows", "n_planned_rows"), 1_500)
-    values |= dict.fromkeys(("n_shards", "n_new_shards"), 2)
-    means = {"a": {"sms": 0.5, "length": 12.25}, "b": {"sms": float("nan"), "length": 8.0}}
-    values |= {"out": "out", "scores": "out/scores", "means": means, "seconds": 75.0}
-    run = ScoreRun(**values | {"metrics": ("sms", "length"), "is_strict": False} | changes)
-    return summary_text(run, is_terminal=is_terminal, width=width)
-
-
-def test_summary_by_hand():
-    assert summary_of().splitlines() == [
-        "Rows scored: 1,500 of 1,500 in 1 min 15 s",
-        "Rows with a status: 0",
-        "",
-        "mean by system     sms  length",
-        "a               0.5000   12.25",
-        "b                    –    8.00",
-        "Higher means closer, 0 to 1: sms",
-        "Higher means longer: length",
-        "",
-        "Page: out/scores.html",
-        "Scores: out/scores/part-*.parquet",
-        "Signatures: out/run.json, and in the metadata of every scores file",
-    ]
-
-
-def test_summary_of_many_systems_and_statuses_says_how_many_more():
-    means = {f"s{i:03}": {"wms@glove": i / 1e6} for i in range(MAX_SYSTEMS + 5)}
-    statuses = {f"reason {i:02}": i + 1 for i in range(12)}
-    failed = {1: "why"}
-    text = summary_of(means=means, statuses=statuses, n_with_status=78, failed_shards=failed)
-    lines = text.splitlines()
-    assert sum(line.startswith("s0") for line in lines) == MAX_SYSTEMS
-    assert "and 5 more systems; all are in out/run.json" in lines
-    assert "s039            0.00003900" in lines
-    assert "Higher means closer, 0 to 1: wms@glove" in lines
-    assert "Rows with a status: 78\n  12  reason 11\n  11  reason 10\n" in text
-    assert "  and 2 other statuses\n" in text
-    assert "Failed shards: 1 of 2" in text
-
-
-def test_summary_never_cuts_a_number_or_a_name():
-    columns = {f"cosine@a-rather-long-encoder-name-{i}:source": 0.123456 for i in range(12)}
-    for is_terminal in (False, True):
-        text = summary_of(is_terminal, 60, means={"s": columns})
-        assert ("…" in text, text.count("0.1235")) == (False, 12)
-
-
-def test_summary_says_what_encoders_read():
-    counters = {
-        **{"minilm.tokens": 999, "minilm.sentences": 8_000, "minilm.cached": 5_040},
-        **{"new.name.sentences": 3, "new.name.cached": 0, "idle.sentences": 0, "idle.cached": 0},
-        **{"kept.sentences": 1_646, "kept.cached": 0, "kept.from_disk": 823},
-        **{"glove.words": 100, "glove.unknown": 6, "few.words": 100, "few.unknown": 5},
-        **{"minilm.truncated": 3, "lm.cut": 2, "none.cut": 0},
-        **{"de.words": 100, "de.fragments": 21, "en.words": 100, "en.fragments": 20},
-    }
-    lines = summary_of(counters=counters).splitlines()
-    assert sorted(lines[2 : lines.index("")]) == [
-        "Sentences that kept had read before: 50% of 1,646, 823 of them on disk",
-        "Sentences that minilm had read before: 63% of 8,000",
-        "Sentences too long for minilm, which cut them: 3 of 8,000",
-        "Texts too long for lm, which read a part of them: 2",
-        "Words that de reads in fragments: 21% of 100",
-        "Words unknown to glove, which are left out: 6% of 100",
-    ]
-
-
-def test_lines_come_every_few_seconds_and_at_the_end():
-    now, stream = [0.0], io.StringIO()
-    with show_progress(stream, is_terminal=False, clock=lambda: now[0]) as show:
-        show(Progress(stage="loading minilm"))
-        for n_done in range(13):
-            failed = int(n_done > 9)
-            done = {"n_done": n_done, "n_failed_shards": failed}
-            show(Progress(stage=SCORING, n_rows=12, note="Found: 8 cores", **done))
-            now[0] += 1.0
-    assert stream.getvalue().splitlines() == [
-        "Found: 8 cores",
-        "5 of 12 rows (42%), 1.0 rows/s, 7 s left",
-        "10 of 12 rows (83%), 1.0 rows/s, 2 s left, 1 shard failed",
-        "12 of 12 rows (100%), 1.0 rows/s, 1 shard failed",
-    ]
-
-
-def test_nothing_written_before_rows_are_done():
-    stream = io.StringIO()
-    with pytest.raises(ValueError, match="wrong"):  # noqa: PT012, SIM117
-        with show_progress(stream, is_terminal=False) as show:
-            show(Progress(stage="reading the inputs"))
-            show(Progress(stage=SCORING, n_rows=5))
-            raise ValueError("wrong")
-    assert stream.getvalue() == ""
-
-
-def test_bar_shows_rows():
-    stream = io.StringIO()
-    stream.isatty = lambda: True
-    with show_progress(stream, is_terminal=True) as show:
-        show(Progress(stage="loading minilm"))
-        for n_done in (1, 5):
-            show(Progress(stage=SCORING, n_rows=5, n_done=n_done, note="Found: 8 cores"))
-    assert "rows" in stream.getvalue()
-    assert stream.getvalue().count("Found: 8 cores") == 1

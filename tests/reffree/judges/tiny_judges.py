@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from tests.reffree.tiny_bert import wordpiece
+from tests.tiny_tokenizers import byte_level, wordpiece
 
 NEWS = (
     "The committee met on Tuesday in the old town hall. It rained.\nNobody agreed on the new "
@@ -40,11 +40,8 @@ def _wordpiece():
 
 
 def _byte_level():
-    found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    _train(found, trainers.BpeTrainer, special, initial_alphabet=alphabet)
+    found = byte_level(_TRAINING, 800, special)
     found.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     names = ("bos_token", "pad_token", "eos_token", "unk_token")
     return found, dict(zip(names, special[:4], strict=True)) | {"sep_token": "</s>"}
@@ -57,7 +54,10 @@ def _unigram():
     )
     found.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "</s>", "<unk>"]
-    _train(found, trainers.UnigramTrainer, special, unk_token="<unk>")
+    trainer = trainers.UnigramTrainer(
+        vocab_size=800, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
+    found.train_from_iterator(_TRAINING, trainer)
     # the library's trainer gives them another order, and scores, each time
     pieces = sorted(found.get_vocab().keys() - set(special))
     scored = [(piece, -1 - number / 1000) for number, piece in enumerate(pieces)]
@@ -66,11 +66,6 @@ def _unigram():
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
     return found, {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-
-
-def _train(tokenizer, trainer, special, **settings):
-    made = trainer(vocab_size=800, special_tokens=special, show_progress=False, **settings)
-    tokenizer.train_from_iterator(_TRAINING, made)
 
 
 def _save_tokenizer(folder, made, most):

@@ -1,140 +1,15 @@
-"""What models read and are: pieces that are kept, batches, heads and losses by hand."""
+"""Heads and losses by hand."""
 
 import math
-from collections import Counter
-from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import expit
-from tokenizers import Tokenizer
 
-from reffree.neural import batches
-from reffree.neural.batches import count_batches
 from reffree.neural.models import FIRST_SCALE, HEADS, MODEL_PRESETS, Convolution, make_head
-from reffree.neural.readers import PieceReader, Reading, VectorReader, shares
 from reffree.neural.training import LOSSES, default_loss, fit_scale
-from sms.encoders.registry import load_encoder
 from tests.reffree.conftest import model_config
-from tests.reffree.tiny_bert import make_groups, write_tiny_bert
-from tests.sms.scoring_cases import glove_file
-
-
-@pytest.fixture(scope="module")
-def tokenizer_path(tmp_path_factory):
-    return str(write_tiny_bert(tmp_path_factory.mktemp("bert")) / "tokenizer.json")
-
-
-def make_reader(path, max_pieces=24):
-    return PieceReader(
-        Tokenizer.from_file(path), max_pieces=max_pieces, truncation="longest", padding_id=0
-    )
-
-
-def listed(groups, reader, **options):
-    options = {"size": 4, "rng": np.random.default_rng(0)} | options
-    return list(batches.batches(groups, reader, **options))
-
-
-# pieces of document and summary, room, pieces kept worked out by hand
-KEPT = [
-    pytest.param(10, 5, 15, (10, 5), (10, 5), id="fits"),
-    pytest.param(100, 5, 15, (10, 5), (14, 1), id="long-document"),
-    pytest.param(5, 100, 15, (5, 10), (1, 14), id="long-summary"),
-    pytest.param(100, 100, 15, (8, 7), (7, 8), id="both-long"),
-    pytest.param(1000, 1, 15, (14, 1), (14, 1), id="summary-of-no-share"),
-    pytest.param(1, 1000, 15, (1, 14), (1, 14), id="document-of-no-share"),
-]
-
-
-@pytest.mark.parametrize(("n_document", "n_summary", "room", "longest", "parallel"), KEPT)
-def test_shares_by_hand(n_document, n_summary, room, longest, parallel):
-    assert shares(n_document, n_summary, room, "longest") == longest
-    assert shares(n_document, n_summary, room, "parallel") == parallel
-
-
-@pytest.mark.parametrize("truncation", ["longest", "parallel"])
-def test_shares_fill_the_room_and_no_more(truncation):
-    for n_document in range(0, 40, 3):
-        for n_summary in range(0, 40, 3):
-            kept = shares(n_document, n_summary, 17, truncation)
-            assert sum(kept) == min(17, n_document + n_summary)
-            assert kept[0] <= n_document
-            assert kept[1] <= n_summary
-
-
-@pytest.mark.parametrize("n_words", [4, 7])
-def test_pieces_match_the_tokenizers_own_pairs_of_the_lead(n_words, tokenizer_path):
-    document = " ".join(f"word{k}" for k in range(n_words))
-    (reading,) = make_reader(tokenizer_path, 9).read([document], ["word8 word9"])
-    expected = Tokenizer.from_file(tokenizer_path).encode("word0 word1 word2 word3", "word8 word9")
-    assert [array.tolist() for array in reading.arrays] == [expected.ids, expected.type_ids]
-    assert reading.cut == (False, n_words > 4)
-
-
-@pytest.mark.parametrize("n_ranks", [1, 2])
-def test_every_example_is_in_one_batch_of_one_rank(n_ranks, monkeypatch, tokenizer_path):
-    monkeypatch.setattr(batches, "POOL_BATCHES", 2)  # 8 examples
-    groups = [*make_groups(8), make_groups(1)[0][:1]]  # too few for a last pool of two ranks
-    reader = make_reader(tokenizer_path)
-    parts = [listed(groups, reader, rank=rank, n_ranks=n_ranks) for rank in range(n_ranks)]
-    examples = [e for part in parts for batch in part for e in batch.examples]
-    assert Counter(examples) == Counter(chain.from_iterable(groups))
-    assert all(batch.examples for part in parts for batch in part)
-    assert {len(part) for part in parts} == {5 if n_ranks == 1 else 4}
-
-
-class OneReader:
-    """Reads every pair alike."""
-
-    def read(self, sources, candidates):
-        return [Reading((), 1, (False, False))] * len(sources)
-
-    def collate(self, readings):
-        return {}
-
-
-@pytest.mark.parametrize("n_ranks", [1, 2])
-@pytest.mark.parametrize("n_examples", [1, 3, 5])
-def test_count_is_that_of_the_batches(monkeypatch, n_examples, n_ranks):
-    monkeypatch.setattr(batches, "POOL_BATCHES", 3)
-    group = (make_groups(1)[0] * 3)[:n_examples]
-    options = {"size": 12, "n_ranks": n_ranks}
-    for n_groups in range(2, 40):
-        made = listed([group] * n_groups, OneReader(), rank=0, **options)
-        assert count_batches(n_groups * n_examples, **options) == len(made)
-
-
-def test_what_an_encoder_cuts_is_cut(tmp_path):
-    glove = load_encoder(glove_file(tmp_path / "v.txt", {"cat": [1.0, 2.0], "dog": [2.0, 1.0]}))
-
-    class ShortSighted:
-        """Reads ten letters of a sentence, as it says."""
-
-        unit = "sentence"
-
-        def encode(self, texts):
-            is_cut = np.array([len(sentence) > 10 for sentence in texts.sentences])
-            return replace(glove.encode(texts), is_cut=is_cut)
-
-    reader = VectorReader(ShortSighted(), unit="sentences", lengths=(2, 1))
-    long, short = "A cat. One dog and another.", "A cat."
-    pairs = [(long, short), (short, long), (short, short), ("A cat. A dog. A cat.", short)]
-    for _ in range(2):  # the texts are remembered
-        readings = reader.read(*zip(*pairs, strict=True))
-        assert [reading.cut for reading in readings] == [
-            (False, True), (True, False), (False, False), (False, True),
-        ]  # fmt: skip
-
-
-def test_too_little_room_or_too_many_ranks_rejected(tokenizer_path):
-    with pytest.raises(ValueError, match="`max_pieces` must leave room for both texts, got 4"):
-        make_reader(tokenizer_path, max_pieces=4)
-    with pytest.raises(ValueError, match="got 9 workers and a batch of 2"):
-        listed(make_groups(1), OneReader(), rank=0, n_ranks=9)
-
 
 # Heads
 

@@ -24,6 +24,7 @@ from tokenizers import (
 from sms.encoders import EncodedSentences
 from sms.ragged import Ragged
 from sms.text import SegmentedTexts, Segmenter, TextRules
+from tests.tiny_tokenizers import byte_level, wordpiece
 
 TRAINING = [
     "The committee met on Tuesday and didn't agree on anything; it will meet again.",
@@ -58,29 +59,8 @@ def word_vectors(encoded: EncodedSentences, sentence: int) -> np.ndarray:
     return encoded.word_points[encoded.sentence_words[sentence]]
 
 
-def wordpiece(pad_first: bool = True) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    if not pad_first:
-        special[:2] = special[1::-1]
-    trainer = trainers.WordPieceTrainer(vocab_size=180, special_tokens=special, show_progress=False)
-    return trained(tokenizer, trainer, "[CLS]", "[SEP]")
-
-
-def byte_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340,
-        show_progress=False,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    tokenizer = trained(tokenizer, trainer, "<s>", "</s>")
+def roberta_like() -> Tokenizer:
+    tokenizer = byte_level(TRAINING, 340, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), add_prefix_space=False
     )
@@ -96,15 +76,10 @@ def unigram() -> Tokenizer:
     trainer = trainers.UnigramTrainer(
         vocab_size=150, show_progress=False, special_tokens=special, unk_token="<unk>"
     )
-    return trained(tokenizer, trainer, "<s>", "</s>")
-
-
-def trained(tokenizer: Tokenizer, trainer, first: str, last: str) -> Tokenizer:
-    """Train a tokeniser, and put these marks around every text."""
     tokenizer.train_from_iterator(TRAINING, trainer)
+    marks = [(name, tokenizer.token_to_id(name)) for name in ("<s>", "</s>")]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{first} $A {last}",
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in (first, last)],
+        single="<s> $A </s>", special_tokens=marks
     )
     return tokenizer
 
@@ -122,12 +97,12 @@ _DISTILBERT |= {"max_position_embeddings": MAX_POSITIONS}
 _MODERNBERT = {"pad_token_id": 1, "cls_token_id": 0, "sep_token_id": 2, "local_attention": 16}
 _DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "pad_token_id": 1}
 ARCHITECTURES = {
-    "bert": ("BertConfig", wordpiece, _BERT),
-    "distilbert": ("DistilBertConfig", wordpiece, _DISTILBERT),
-    "roberta": ("RobertaConfig", byte_level, _ROBERTA),
+    "bert": ("BertConfig", partial(wordpiece, TRAINING), _BERT),
+    "distilbert": ("DistilBertConfig", partial(wordpiece, TRAINING), _DISTILBERT),
+    "roberta": ("RobertaConfig", roberta_like, _ROBERTA),
     "xlm-roberta": ("XLMRobertaConfig", unigram, _ROBERTA),
-    "mpnet": ("MPNetConfig", partial(wordpiece, pad_first=False), _ROBERTA),
-    "modernbert": ("ModernBertConfig", byte_level, _BERT | _MODERNBERT),
+    "mpnet": ("MPNetConfig", partial(wordpiece, TRAINING, pad_first=False), _ROBERTA),
+    "modernbert": ("ModernBertConfig", roberta_like, _BERT | _MODERNBERT),
     "deberta-v2": ("DebertaV2Config", unigram, _BERT | _DEBERTA),
 }
 """Class of the configuration, tokeniser and settings, by name."""

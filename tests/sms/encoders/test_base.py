@@ -16,6 +16,7 @@ from sms.encoders.static import StaticEncoder, WordTable
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
 from sms.settings import Settings
 from sms.text import Segmenter
+from tests.sms.scoring_cases import made_kind
 
 WORDS = ["cat", "dog", "sat", "ran", "mat"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -43,8 +44,8 @@ class Looked(WordEncoder):
 
 
 def scores(encoder, monkeypatch, metrics=("wms", "sms", "s+wms", "cosine")):
-    monkeypatch.setattr("sms.scoring.load_encoder", lambda spec, runtime: encoder)
-    scorer = SummaryScorer(ScoringConfig(metrics=metrics, encoders={"e": "glove:none"}))
+    encoders = {"e": made_kind(encoder, monkeypatch)}
+    scorer = SummaryScorer(ScoringConfig(metrics=metrics, encoders=encoders))
     return scorer.score(to_rows(TEXTS, TEXTS[1:] + TEXTS[:1])).to_pylist()
 
 

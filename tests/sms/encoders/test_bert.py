@@ -182,14 +182,6 @@ def test_next_blocks_are_sent_before_results_are_waited_for(segmented, together,
     assert trace[:8] == [*ahead, "waited", "waited", "sent", "waited", "waited"]
 
 
-def test_budget_follows_the_free_memory_of_the_card(monkeypatch):
-    gpu, most = Machine(torch.device("cuda"), "bf16"), bert.BLOCK_TOKENS["cuda"]
-    for free, expected in ((140 << 30, most), (1 << 30, (4 << 30) // 10 // 16_384), (1, 1)):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 140 << 30))
-        assert gpu.room_for(16_384, most) == pytest.approx(expected, abs=1)
-    assert Machine(torch.device("cpu"), "fp32").room_for(16_384, 2_048) == 2_048
-
-
 # Number formats
 
 
@@ -200,20 +192,6 @@ def test_half_precision_gives_about_the_same(precision, together, segmented):
     found = encoder.encode(segmented)
     np.testing.assert_allclose(found.pooled, together.pooled, rtol=0, atol=HALF_ATOL)
     assert np.abs(found.pooled - together.pooled).max() > 1e-6  # it was another format
-
-
-def test_device_and_number_format(monkeypatch):
-    for has_gpu, device, precision, expected in (
-        (True, "auto", "auto", ("cuda", "bf16")),
-        (True, "auto", "fp32", ("cuda", "fp32")),
-        (True, "cpu", "auto", ("cpu", "fp32")),
-        (False, "auto", "auto", ("cpu", "fp32")),
-    ):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
-        chosen = Machine.choose(EncoderRuntime(device=device, precision=precision))
-        assert (chosen.device.type, chosen.precision) == expected
-    with pytest.raises(ValueError, match="`device` must be auto or cpu here, got cuda"):
-        load_minilm(runtime=EncoderRuntime(device="cuda"))
 
 
 @pytest.mark.gpu

@@ -8,8 +8,9 @@ import pytest
 
 from cluster.history import read_history
 from cluster.manifest import read_manifest, write_manifest
-from tests.pipelines.test_score_corpus import rows_of, write_rows
-from tests.pipelines.test_score_corpus import score as corpus_scored
+from tests.pipelines.corpora import rows_of
+from tests.pipelines.corpora import score as corpus_scored
+from tests.row_files import write_rows
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from cluster import RayOptions, run_ray
-from tests.cluster.object_stores import free_port
 from tests.cluster.toy_scorer import MakeScorer, UntilOnNodes
+from tests.object_stores import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 

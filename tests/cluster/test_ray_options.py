@@ -1,10 +1,8 @@
-"""What fits where, which cluster is joined or how it is started; no run."""
-
-import os
+"""What is asked of Ray: what fits where, and which cluster is joined."""
 
 import pytest
 
-from cluster import RayOptions, ray_cluster
+from cluster import RayOptions
 from cluster.ray_options import Needs, cluster_address
 
 
@@ -44,30 +42,6 @@ def test_cores_beside_a_gpu(gpus, nodes, cpus):
 
 
 @pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("head", ("head", 6379)),
-        ("head.example:7000", ("head.example", 7000)),
-        ("::1", ("::1", 6379)),
-        ("[FD00::2]:7000", ("fd00::2", 7000)),
-    ],
-)
-def test_address_by_hand(address, place):
-    assert ray_cluster._host_and_port(address) == place
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["ray://head:10001", "", ":6379", "head:x", "head:70000", "[::1:7", "me@head", "head/path"],
-)
-def test_address_that_is_none_is_refused_with_a_way_out(address):
-    said = r"must be `auto` or HOST\[:PORT\] .* IPv6 .* use `ray job submit`"
-    with pytest.raises(ValueError, match=said) as caught:
-        ray_cluster._reachable(address)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("asked", "variable", "address"),
     [
         (None, None, None),
@@ -81,13 +55,3 @@ def test_address_of_the_environment_is_the_default(asked, variable, address, mon
     if variable is not None:
         monkeypatch.setenv("RAY_ADDRESS", variable)
     assert cluster_address(asked) == address
-
-
-def test_own_cluster_has_the_cores_this_process_may_use(monkeypatch):
-    asked = {}
-    monkeypatch.setattr(ray_cluster.ray, "init", lambda **options: asked.update(options))
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 5, 7}, raising=False)
-    for n_cpus, given in ((1, 3), (4, 4)):  # four workers share three cores
-        with ray_cluster.connected(None, n_cpus):
-            assert asked["num_cpus"] == given

@@ -11,7 +11,6 @@ from pipelines.explain import open_explainer
 from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
 from pipelines.settings.score import ScoreSettings
-from reffree.likelihood import model as likelihood
 from reffree.likelihood.model import LanguageModel
 from reffree.likelihood.settings import LikelihoodSettings
 from sms.reward import Reward
@@ -102,16 +101,12 @@ def test_values_are_what_their_names_say(folder):
     assert table["likelihood@lm"].to_pylist() == [pytest.approx(worst, abs=1e-5)]
 
 
-def test_reference_that_cannot_be_split_leaves_no_score(folder, monkeypatch):
-    # it might have been the best one
-    split = likelihood.without_marks
-
-    def fail(encoded, texts, marks):
-        found = split(encoded, texts, marks)
-        return [None if "on a mat" in t else e for t, e in zip(texts, found, strict=True)]
-
-    monkeypatch.setattr(likelihood, "without_marks", fail)
-    table = table_of(folder, "likelihood@lm:reference", CANDIDATES, REFERENCES)
+def test_reference_that_cannot_be_split_leaves_no_score(folder):
+    """A text with a mark of the model cannot, where the prompt has one, and might be the best."""
+    settings = {"prompt": "Read: {context}<pad>In short: {text}"}
+    references = [["A cat <pad> sat.", *REFERENCES[0]], REFERENCES[1]]
+    name = "likelihood@lm:reference"
+    table = table_of(folder, name, CANDIDATES, references, settings=settings)
     for part in "prf":
         scores = table[f"likelihood_{part}@lm:reference"].to_pylist()
         assert [score is None for score in scores] == [True, False]

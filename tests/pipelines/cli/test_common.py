@@ -4,7 +4,6 @@ import pytest
 
 from pipelines.cli.app import run
 from pipelines.cli.common import MAX_MESSAGE, fail, printable, show
-from pipelines.tables.keyed import files_of, open_table
 
 
 @pytest.mark.parametrize(
@@ -47,10 +46,3 @@ def test_hostile_column_name_is_said_tamely(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "\\x1b[2J\\u202e" in said
     assert "\x1b" not in said
-
-
-def test_column_named_like_a_pattern_is_a_column(tmp_path):
-    path = tmp_path / "scores.csv"
-    path.write_text("document_id,model,*\nd,s,1\n", encoding="utf-8")
-    table = open_table(files_of(str(path)), {"system_id": "model"})
-    assert table.read().frame.columns == ["document_id", "system_id", "*"]

@@ -1,6 +1,5 @@
 """One driver at a time for a folder: known by its process here, by what it writes elsewhere."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -20,6 +19,7 @@ from pipelines.score import score_corpus
 from pipelines.settings.score import ScoreSettings
 from pipelines.tables.scores import find_scores
 from tests.cluster import drivers
+from tests.cluster.drivers import changed, elsewhere
 
 OTHER_DRIVER = """
 import sys, time
@@ -30,21 +30,10 @@ with LiveRun(sys.argv[1]):
 """
 
 
-def changed(out, **changes):
-    """Let `progress.json` say something else."""
-    path = Path(out, "progress.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def elsewhere(out, **changes):
-    """Let `progress.json` be that of a driver on another machine."""
-    changed(out, host="elsewhere", pid=1, process="theirs", **changes)
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for name, seconds in (("WATCH_S", 0.5), ("_LOOK_EVERY_S", 0.05), ("BEAT_EVERY_S", 0.02)):
-        monkeypatch.setattr(live, name, seconds)
+    monkeypatch.setattr(live, "WATCH_S", 0.5)
+    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.02)
 
 
 @pytest.fixture

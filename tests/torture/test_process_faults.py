@@ -34,7 +34,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from cluster import Job, committed, driver, list_inputs, plan_shards, runners
-from tests.cluster.test_process_faults import N_WORKERS, ROWS_PER_SHARD, Breakable
+from tests.torture.test_process_faults import N_WORKERS, ROWS_PER_SHARD, Breakable
 from tests.cluster.toy_scorer import MakeScorer
 
 corpus, folder = sys.argv[1:]

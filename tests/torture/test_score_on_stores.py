@@ -14,7 +14,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from cluster import live
 from cluster.live import FolderInUse, LiveRun
 from cluster.manifest import read_manifest
 from cluster.scores_files import committed_parts
@@ -27,9 +26,7 @@ from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.status import run_status
 from sms.scoring import ScoringConfig
-from tests.cluster.object_stores import bucket_of, direct, gcs_server
-
-pytest.importorskip("moto", reason="no S3 server: install the extra `dev`")
+from tests.object_stores import bucket_of, direct, gcs_server
 
 METRICS = ("wms", "rouge1", "length")
 WORDS = ("cats", "mats", "sat", "dogs", "ran")
@@ -115,8 +112,7 @@ def test_table_is_that_of_a_local_run(proxy, bucket, expected, rate):
     assert written["inputs"][0]["path"] == f"s3://{bucket}/in/0.parquet"
 
 
-def test_second_driver_refused_on_a_store(proxy, bucket, monkeypatch):
-    monkeypatch.setattr(live, "BEAT_EVERY_S", 0.2)
+def test_second_driver_refused_on_a_store(proxy, bucket):
     message = r"is in use by another run \(process \d+ on"
     with LiveRun(f"s3://{bucket}/out"), pytest.raises(FolderInUse, match=message):
         score(f"s3://{bucket}")
@@ -138,7 +134,7 @@ def test_scores_file_is_opened_once(proxy, bucket, reader):
 
 
 DRIVE = """import sys
-from tests.pipelines.test_score_on_stores import score
+from tests.torture.test_score_on_stores import score
 score(sys.argv[1], rows_per_shard=5)"""
 
 

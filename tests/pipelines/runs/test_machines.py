@@ -33,7 +33,7 @@ MACHINES = [
 
 @pytest.mark.parametrize(("settings", "variable", "expected"), MACHINES)
 def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expected):
-    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
     monkeypatch.setenv("RAY_ADDRESS", variable or "")
     found = Machines.of(ScoreSettings(out="out", **settings), is_neural=False)
     if found.is_local:
@@ -69,7 +69,7 @@ SUITED = [
 def test_many_rows_without_a_model_get_processes_unless_it_is_said_who_scores(
     monkeypatch, n_rows, cores, memory, settings, is_neural, n_workers
 ):
-    monkeypatch.setattr(module, "available_threads", lambda: cores)
+    monkeypatch.setenv("OMP_NUM_THREADS", str(cores))
     monkeypatch.setattr(module, "memory_bytes", lambda: memory)
     monkeypatch.setenv("RAY_ADDRESS", "")
     asked = Machines.of(ScoreSettings(out="out", device="cpu", **settings), is_neural=False)
@@ -154,7 +154,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("here", "processor", "settings", "expected"), FOUND)
 def test_what_was_found_is_said(machine, monkeypatch, here, processor, settings, expected):
-    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
     found = machine(here, **settings)
     monkeypatch.setattr(module, "processor_kind", lambda: processor)
     assert found.found(is_neural=settings.get("is_neural", True)) == expected
@@ -191,7 +191,7 @@ def test_machine_without_a_driver_has_no_gpu(monkeypatch, driver):
 def test_gpus_of_one_machine_are_shared_out_among_processes_with_its_cores(
     machine, monkeypatch, n_gpus, settings, expected
 ):
-    monkeypatch.setattr("pipelines.runs.machines.available_threads", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
     found = machine(n_gpus, **settings)
     assert not found.is_on_ray
     assert (found.n_workers, found.worker_threads) == expected
