@@ -153,6 +153,7 @@ class _Run:
         self.corpora, self.settings = corpora, settings
         self.config = ScoringConfig(**shared_fields(ScoringConfig, settings))
         self.machines = Machines.of(settings, is_neural=self.config.is_neural)
+        self.shares = self.machines.shares_of_limits(self.config.asked)
         if self.config.precision == "auto" and self.config.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         self.fields = self.config.columns
@@ -286,6 +287,7 @@ class _Run:
             self.config,
             device=self.machines.worker_device,
             cache_folder=self.cache_folder,
+            n_workers=self.machines.n_scoring or 1,
         )
 
     def _end_workers(self) -> None:
@@ -345,7 +347,8 @@ class _Run:
     def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        note = self.machines.found(is_neural=self.config.is_neural)
+        found = self.machines.found(is_neural=self.config.is_neural)
+        note = "\n".join(filter(None, [found, *self.shares]))
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self._scorer_maker()
         if self.machines.is_local and self.scorer is not None:

@@ -510,6 +510,11 @@ class Metric:
         """Return lowest and highest value, where its model's folder says them."""
         return self.bounds
 
+    @property
+    def most_workers(self) -> int | None:
+        """How many processes may compute it at the same time; None for any number."""
+        return None
+
     def open(self, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own; metrics of equal `path` and `settings` share it."""
         return None

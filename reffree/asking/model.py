@@ -116,7 +116,8 @@ class AskedModel:
         self._requests: Counter[str] = Counter(requests=0, retries=0)
         self._counting = Lock()  # answers are counted where they come
         places = dict.fromkeys(PLACES, _PROBE)
-        self.begin([places], is_first=True).judgements()
+        (first,) = self.begin([places], is_first=True).judgements()
+        self._check(first.answers[0])
 
     @property
     def content_hash(self) -> str:
@@ -160,10 +161,7 @@ class AskedModel:
         try:
             readings = [read(answer, self.options) for answer in answers]
         except ValueError as error:
-            raise ValueError(
-                f"value expected needs log-probabilities, and {self._backend.name} sent none for "
-                f'model {self.options.model}; set value = "top" or value = "mean" in its table'
-            ) from error
+            raise self._no_probabilities() from error
         lowest, highest = self.options.bounds
         n_each = len(answers) // len(questions)
         values = [
@@ -174,6 +172,24 @@ class AskedModel:
         value = math.nan if why else math.fsum(values) / len(values)
         return Judgement(
             questions=questions, answers=answers, readings=readings, value=value, why=why
+        )
+
+    def _check(self, first: Answer) -> None:
+        """Refuse to go on where the first question shows that none will have an answer."""
+        if first.is_rejected:
+            raise ValueError(
+                f"{self._backend.name} rejects the first question ({first.refusal}); it may not "
+                "know `value`, `form`, `seed` or `extra` of the table"
+            )
+        # one that is no answer would pass for a model's mistake, and so would all others
+        lacks = self.options.value == "expected" and first.tokens is None
+        if lacks and first.text and not first.refusal:
+            raise self._no_probabilities()
+
+    def _no_probabilities(self) -> ValueError:
+        return ValueError(
+            f"value expected needs log-probabilities, and {self._backend.name} sent none for model "
+            f'{self.options.model}; set value = "top" or value = "mean" in its table'
         )
 
     def compare(self, first: Answer, second: Answer) -> None:
@@ -302,7 +318,7 @@ def _keys_of(body: Mapping[str, Any], draw: int) -> tuple[bytes, bytes]:
 
 def _backend(path: str | None, options: AskOptions, runtime: EncoderRuntime) -> Backend:
     if path is None:
-        return Server.of(options)
+        return Server.of(options, runtime.n_workers)
     from reffree.asking.local import LocalModel  # brings torch, which a server does not need
 
     return LocalModel.load(path, options, runtime)

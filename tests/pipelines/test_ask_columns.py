@@ -117,6 +117,63 @@ def test_a_run_on_several_processes_and_the_command_line(corpus, tmp_path, capsy
     )
 
 
+def slow(body, _):
+    """Answer as a good server does, after a while."""
+    reply = good(body)
+    reply.delay_s = 0.1
+    return reply
+
+
+def most_under_way(folder, **settings):
+    """Score 96 rows in 12 shards; return how many requests were under way at most."""
+    pl.DataFrame({"candidate": [f"text {k}" for k in range(96)]}).write_parquet(folder / "c.parquet")
+    with serving(slow) as (server, url):
+        models = {"gpt": table_of(url, concurrency=7)}
+        run = score_corpus(
+            folder / "c.parquet",
+            ScoreSettings(
+                out=folder / "out", metrics=["ask@gpt"], models=models, rows_per_shard=8, **settings
+            ),
+        )
+        assert run.n_with_status == 0
+        assert server.asked.total() >= 97
+    return server.most_under_way
+
+
+def test_processes_share_one_limit(tmp_path):
+    notes = []
+    most = most_under_way(tmp_path, workers=2, on_progress=lambda each: notes.append(each.note))
+    assert 3 < most <= 6, "more than a process alone, and three for each of two"
+    assert "ask@gpt: at most 3 requests at a time by each of 2 workers" in notes[-1].splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_workers_of_a_cluster_share_one_limit(tmp_path):
+    from cluster.ray_cluster import ray  # before Ray: it sets the environment
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        # the third worker waits for a node that never comes, and has its share all the same
+        most = most_under_way(tmp_path, workers=3, address="auto", insecure_cluster=True)
+        assert 2 < most <= 4, "more than a worker alone, and two for each of two"
+    finally:
+        ray.shutdown()
+
+
+def test_workers_that_cannot_share_a_limit_are_refused(corpus, tmp_path):
+    def refused(message, **settings):
+        models = {"gpt": table_of("http://localhost:1/v1", concurrency=2)}
+        with pytest.raises(ValueError, match=message):
+            score_corpus(
+                corpus,
+                ScoreSettings(out=tmp_path / "out", metrics=["ask@gpt"], models=models, **settings),
+            )
+
+    refused(r"`--workers` must be at most 2, the `concurrency` of ask@gpt, got 3", workers=3)
+    refused(r"`--workers` must be given on a cluster with ask@gpt", address="head:6379")
+
+
 def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, capsys):
     n = 12
     texts = [f"text {k}" for k in range(n)]
