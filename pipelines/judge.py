@@ -30,6 +30,8 @@ from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import SHIPPED, Verdict, verdict_of
 from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
+from pipelines.runs.questions import Asked, repeatability
+from pipelines.runs.score_run import ScoreRun
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
 from pipelines.settings.form import as_options, shared_fields
@@ -43,7 +45,7 @@ from reffree.features.aspects import NEWS_HEADS
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
-from sms.options import ScoringOptions
+from sms.options import URL, ScoringOptions, models_of
 
 USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
@@ -61,6 +63,9 @@ COEFFICIENTS = ("spearman", "pearson", "kendall_b")
 """The first is that of the verdict: it asks nothing of the scale of a metric."""
 TIMED_ROWS, WARM_ROWS = 128, 8
 """Rows that are timed, and rows before them that are not."""
+
+ASKED_AGAIN = 0.1
+"""Share of the questions that a server is asked twice, where its table says nothing else."""
 
 _RATED, _SCORES, _REPORT = "rated.parquet", "scores", "report"
 _SIDES = {"references": ("reference", "references"), "sources": ("source", "sources")}
@@ -90,7 +95,10 @@ class Judgement:
     out: str | None
     """Where scores and report are kept."""
     notes: tuple[str, ...] = ()
-    """What of the ratings was left out, and which rated rows were."""
+    """What of the ratings was left out, and which rated rows were; how alike two answers of a
+    language model are."""
+    estimates: tuple[str, ...] = ()
+    """What the answers of language models take for the whole corpus, by those that were chosen."""
 
     def text(self, width: int | None = None) -> str:
         """Write it down for people, lines but that of the command being broken at `width`."""
@@ -106,6 +114,7 @@ class Judgement:
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
             f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
             f"{duration(seconds / self.n_machines)} on {self.n_machines} of them",
+            *self.estimates,
             *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
             "",
         ]
@@ -132,11 +141,12 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         config = _config(rows.columns, settings)
         scoring = ScoreSettings(
             out=join(out, _SCORES),
-            **_scoring(config.metrics, settings),
+            **_scoring(config.metrics, settings) | {"models": _asked_again(settings.models)},
             local=True,
             **{name: getattr(settings, name) for name in ("fresh", "device", "on_progress")},
         )
-        score_corpus(join(out, _RATED), scoring)
+        run = score_corpus(join(out, _RATED), scoring)
+        notes += repeatability([metric.written for metric in config.asked], run.counters)
         result = correlate(join(out, _SCORES), _correlation(rows, out, settings))
         verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
         best = [each.metric for each in verdict.aspects if each.metric is not None]
@@ -147,12 +157,29 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
         timed = list_inputs([join(out, _RATED)])
         names = dict.fromkeys(asked_by[metric] for metric in worth)
-        alone = {name: _rows_per_s(timed, [name], settings) for name in names}
+        served = {each.written for each in config.asked if each.most_workers is not None}
+        alone = {
+            # answers that were kept would be read, and nobody asked
+            name: _asked_per_s(name, run)
+            if name in served
+            else _rows_per_s(timed, [name], settings)
+            for name in names
+        }
         if result.about.n_rows < rows.height:
             notes.append(result.about.notes[0])  # says how many rows were compared
         usable = [each.metric for each in verdict.judged if each.is_usable]
         chosen = tuple(dict.fromkeys(asked_by[str(metric)] for metric in usable or best))
-        together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
+        here = [name for name in chosen if name not in served]
+        speeds = [alone[name] for name in chosen if name in served or len(here) == 1]
+        if len(here) > 1:
+            speeds.append(_rows_per_s(timed, here, settings))
+        together = 1 / sum(1 / speed for speed in speeds)
+        asked = [Asked.of(name, run.counters) for name in chosen if name in served]
+        estimates = [
+            f"{each.metric}: {each.estimate(run.n_rows, n_rows, is_repeated=False)}"
+            for each in asked
+            if each.n_new
+        ]
     return Judgement(
         verdict=verdict,
         result=result,
@@ -165,6 +192,7 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         command=shlex.join(["assay", "score", *paths, *as_options(whole)]),
         out=out if settings.out else None,
         notes=tuple(notes),
+        estimates=tuple(estimates),
     )
 
 
@@ -219,7 +247,9 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     """Choose the metrics whose inputs the rows have, and those that are asked for."""
     has = {side for side, names in _SIDES.items() if {*names} & {*columns}}
     aliases = list(settings.encoders)
-    asked = {column for name in settings.metrics for column in parse_metric(name, aliases).columns}
+    models = models_of(settings.models or {})
+    asked_for = [parse_metric(name, aliases, models) for name in settings.metrics]
+    asked = {column for one in asked_for for column in one.columns}
     usual = [parse_metric(name, aliases) for name in USUAL]
     added = [one.written for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
     return ScoringConfig(**_scoring([*added, *settings.metrics], settings))
@@ -227,6 +257,15 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
 
 def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
     return shared_fields(ScoringOptions, settings) | {"metrics": tuple(metrics)}
+
+
+def _asked_again(models: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Have servers asked some questions twice, where a table does not say how many."""
+    tables = models_of(models or {})
+    return {
+        alias: {"repeat_share": ASKED_AGAIN, **table} if URL in table else table
+        for alias, table in tables.items()
+    }
 
 
 def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:
@@ -258,6 +297,12 @@ def _rows_per_s(
     started = time.perf_counter()
     scorer.score(rows[n_warm:])
     return float(len(rows) - n_warm) / (time.perf_counter() - started)
+
+
+def _asked_per_s(metric: str, run: ScoreRun) -> float:
+    """Return how many rows a server answers about, as its answers took in the run."""
+    seconds = Asked.of(metric, run.counters).milliseconds / 1e3
+    return run.n_rows / max(seconds, 1e-3)
 
 
 def _for_all_rows(metrics: Sequence[str], settings: JudgeSettings) -> ScoreSettings:

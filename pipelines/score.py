@@ -133,12 +133,14 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     run = _Run(several(corpora), settings)
     with run.started_workers():  # they load while the inputs are read here
         run.tell(Progress(stage="reading the inputs"))
-        inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
+        found = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
+        run.wanted = found.wanted
         Output("--out", run.out).check_folder(*OWN_NAMES)
         with LiveRun(
             run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
-            return run.finish(inputs, live, started)
+            scored = run.finish(found.files, live, started)
+    return replace(scored, n_corpus_rows=found.n_rows)
 
 
 class _Run:

@@ -114,7 +114,9 @@ class Machines:
                     f"got {n_workers}; start fewer workers, or raise it in the metric's table"
                 )
             each = counted(most // n_workers, "request")
-            lines.append(f"{metric.written}: at most {each} at a time by each of {n_workers} workers")
+            lines.append(
+                f"{metric.written}: at most {each} at a time by each of {n_workers} workers"
+            )
         return lines
 
     def found_gpus(self) -> int:

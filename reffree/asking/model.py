@@ -114,6 +114,7 @@ class AskedModel:
             self._kept = BlobCache(folder, owner=f"ask\n{self._backend.identity}")
         self._counts = Counter(questions=0, kept=0, tokens_read=0, tokens_written=0)
         self._requests: Counter[str] = Counter(requests=0, retries=0)
+        self._seconds = 0.0  # of all answers, one after the other
         self._counting = Lock()  # answers are counted where they come
         places = dict.fromkeys(PLACES, _PROBE)
         (first,) = self.begin([places], is_first=True).judgements()
@@ -130,14 +131,21 @@ class AskedModel:
         return f"{self._backend.signature}|{self.options.signature()}"
 
     def state(self) -> Mapping[str, int]:
-        """Return counts of questions, those kept from before, tokens, requests, and the cost.
+        """Return counts of questions, those kept from before, tokens, requests, cost, and time.
 
-        The cost is in millionths: prices are those of a million tokens.
+        The cost is in millionths: prices are those of a million tokens. The time is that of all
+        answers, kept ones too, where as many as may be are under way at once.
         """
         counts, options = self._counts, self.options
+        at_once = 1 if options.url is None else options.concurrency
         cost = options.price_read * counts["tokens_read"]
         cost += options.price_written * counts["tokens_written"]
-        return {**counts, **self._requests, "cost_millionths": round(cost)}
+        return {
+            **counts,
+            **self._requests,
+            "cost_millionths": round(cost),
+            "milliseconds": round(1e3 * self._seconds / at_once),
+        }
 
     def begin(self, about: Sequence[Texts], *, is_first: bool = False) -> Asked:
         """Ask about texts, and do not wait for the answers."""
@@ -153,6 +161,7 @@ class AskedModel:
         pending = self._backend.begin(left, self._keep, self._requests, is_first=is_first)
         with self._counting:
             self._counts.update(questions=len(wanted), kept=len(kept))
+            self._seconds += sum(answer.seconds for answer in kept.values())
         keys = {question: list(each) for question, each in asked.items()}
         return Asked(self, questions, keys, again, kept, pending)
 
@@ -273,6 +282,7 @@ class AskedModel:
         with self._counting:
             for answer in answers.values():
                 self._counts.update(tokens_read=answer.n_read, tokens_written=answer.n_written)
+                self._seconds += answer.seconds
         if self._kept is not None:
             self._kept.write(
                 {

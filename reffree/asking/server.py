@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -199,7 +199,7 @@ class Server:
                 self._gate.slow_down(began, failure.retry_after_s)
             return failure
         self._gate.speed_up()
-        return answer
+        return replace(answer, seconds=time.monotonic() - began)
 
     async def _post(self, body: Mapping[str, Any]) -> Answer:
         import aiohttp

@@ -1,0 +1,94 @@
+"""What a language model was asked in a run, what that took, and how alike two answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pipelines.runs.progress import duration
+from sms.naming import counted
+
+PER_ROWS = 1_000
+"""Rows that an estimate is about where nobody knows how many the corpus has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Counts of a metric whose model was asked."""
+
+    metric: str
+    questions: int = 0
+    kept: int = 0
+    """Questions that were answered before."""
+    retries: int = 0
+    tokens_read: int = 0
+    tokens_written: int = 0
+    cost_millionths: int = 0
+    milliseconds: int = 0
+    """Of all answers, where as many as may be are under way at once."""
+    repeated: int = 0
+    """Questions that were asked a second time."""
+    repeated_same: int = 0
+    """Of these, the ones with the same answer."""
+    repeated_millionths: int = 0
+    """How far their scores are apart, summed up."""
+
+    @classmethod
+    def of(cls, metric: str, counters: Mapping[str, int]) -> Asked:
+        """Find the counts of a metric in those of a run, which has `METRIC.NAME`."""
+        known = {*cls.__slots__} - {"metric"}
+        named = ((name, counters.get(f"{metric}.{name}")) for name in known)
+        return cls(metric=metric, **{name: n for name, n in named if n is not None})
+
+    @property
+    def n_new(self) -> int:
+        """Questions that were not answered before."""
+        return self.questions - self.kept
+
+    def __str__(self) -> str:
+        kept = f", {self.kept:,} of them answered before" if self.kept else ""
+        again = f", {counted(self.retries, 'request')} made again" if self.retries else ""
+        return f"{self.metric}: {counted(self.questions, 'question')}{kept}{again}; {self._tokens}"
+
+    @property
+    def repeatability(self) -> list[str]:
+        """Say in a line how alike two answers to the same question were, if some were repeated."""
+        if not self.repeated:
+            return []
+        far = self.repeated_millionths / self.repeated / 1e6
+        share = f"{self.repeated_same / self.repeated:.0%}"
+        return [
+            f"{self.metric}: asked again {counted(self.repeated, 'question')}, {share} with the "
+            f"same answer; scores differ by {far:.3f} on average"
+        ]
+
+    def estimate(self, n_rows: int, n_corpus_rows: int | None, *, is_repeated: bool = True) -> str:
+        """Say what all rows of a corpus take, as the first ones did; `n_rows` of them were scored.
+
+        Without `is_repeated`, no question is asked a second time.
+        """
+        is_all = n_corpus_rows is None or n_corpus_rows <= n_rows
+        n_all = PER_ROWS if is_all or n_corpus_rows is None else n_corpus_rows
+        times = n_all / n_rows
+        if not is_repeated:
+            times *= 1 - self.repeated / self.questions
+        of_new = times * self.questions / self.n_new  # what was kept cost nothing this time
+        scaled = replace(
+            self,
+            tokens_read=round(self.tokens_read * of_new),
+            tokens_written=round(self.tokens_written * of_new),
+            cost_millionths=round(self.cost_millionths * of_new),
+        )
+        rows = f"{n_all:,} rows like these" if is_all else f"All {n_all:,} rows of the corpus"
+        seconds = self.milliseconds / 1e3 * times
+        return f"{rows} take about {scaled._tokens}, {duration(seconds)}"
+
+    @property
+    def _tokens(self) -> str:
+        cost = f", which cost {self.cost_millionths / 1e6:,.2f}" if self.cost_millionths else ""
+        return f"{self.tokens_read:,} tokens read and {self.tokens_written:,} written{cost}"
+
+
+def repeatability(metrics: Iterable[str], counters: Mapping[str, int]) -> list[str]:
+    """Say of every metric whose model was asked twice how alike the answers were."""
+    return [line for metric in metrics for line in Asked.of(metric, counters).repeatability]
