@@ -50,8 +50,9 @@ class SummaryScorer:
     A pickle has the configuration and no weights, which are loaded where it is unpickled.
     `threads` are those of the compiled kernels and of the encoders, `device` (`auto`, `cpu` or
     `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run,
-    and `n_workers` how many processes score at the same time; none of them is in a signature. Raises `ValueError` if an encoder's file is missing or damaged,
-    with its path and line, or a tokeniser does not know the words of the language.
+    and `n_workers` how many processes score at the same time; none of them is in a signature.
+    Raises `ValueError` if an encoder's file is missing or damaged, with its path and line, or a
+    tokeniser does not know the words of the language.
 
     Examples
     --------
