@@ -97,6 +97,9 @@ class Judgement:
     notes: tuple[str, ...] = ()
     """What of the ratings was left out, and which rated rows were; how alike two answers of a
     language model are."""
+    answers_s: float = 0.0
+    """Seconds that servers of language models take to answer about the whole corpus, at one limit
+    for all machines."""
     estimates: tuple[str, ...] = ()
     """What the answers of language models take for the whole corpus, by those that were chosen."""
 
@@ -104,6 +107,7 @@ class Judgement:
         """Write it down for people, lines but that of the command being broken at `width`."""
         about = self.result.about
         seconds = self.n_rows / self.chosen_rows_per_s
+        shared_s = self.answers_s + (seconds - self.answers_s) / self.n_machines
         lines = [
             *self.verdict.lines(self._cheapest),
             *self.verdict.advice,
@@ -113,7 +117,7 @@ class Judgement:
             "",
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
             f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
-            f"{duration(seconds / self.n_machines)} on {self.n_machines} of them",
+            f"{duration(shared_s)} on {self.n_machines} of them",
             *self.estimates,
             *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
             "",
@@ -155,31 +159,15 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         tell(Progress(stage="timing the best metrics"))
         asked_by = {column: each.written for each in config.asked for column in each.columns}
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
-        timed = list_inputs([join(out, _RATED)])
         names = dict.fromkeys(asked_by[metric] for metric in worth)
-        served = {each.written for each in config.asked if each.most_workers is not None}
-        alone = {
-            # answers that were kept would be read, and nobody asked
-            name: _asked_per_s(name, run)
-            if name in served
-            else _rows_per_s(timed, [name], settings)
-            for name in names
-        }
+        clock = _Clock(list_inputs([join(out, _RATED)]), config, run, settings)
+        alone = {name: clock.rows_per_s([name]) for name in names}
         if result.about.n_rows < rows.height:
             notes.append(result.about.notes[0])  # says how many rows were compared
         usable = [each.metric for each in verdict.judged if each.is_usable]
         chosen = tuple(dict.fromkeys(asked_by[str(metric)] for metric in usable or best))
-        here = [name for name in chosen if name not in served]
-        speeds = [alone[name] for name in chosen if name in served or len(here) == 1]
-        if len(here) > 1:
-            speeds.append(_rows_per_s(timed, here, settings))
-        together = 1 / sum(1 / speed for speed in speeds)
-        asked = [Asked.of(name, run.counters) for name in chosen if name in served]
-        estimates = [
-            f"{each.metric}: {each.estimate(run.n_rows, n_rows, is_repeated=False)}"
-            for each in asked
-            if each.n_new
-        ]
+        together = alone[chosen[0]] if len(chosen) == 1 else clock.rows_per_s(chosen)
+        answers = clock.answers(chosen)
     return Judgement(
         verdict=verdict,
         result=result,
@@ -192,7 +180,12 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         command=shlex.join(["assay", "score", *paths, *as_options(whole)]),
         out=out if settings.out else None,
         notes=tuple(notes),
-        estimates=tuple(estimates),
+        answers_s=sum(n_rows / each.rows_per_s(run.n_rows) for each in answers),
+        estimates=tuple(
+            f"{each.metric}: {each.estimate(run.n_rows, n_rows, is_repeated=False)}"
+            for each in answers
+            if each.n_new
+        ),
     )
 
 
@@ -284,25 +277,46 @@ def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> Corre
     )
 
 
-def _rows_per_s(
-    files: Sequence[InputFile], metrics: Sequence[str], settings: JudgeSettings
-) -> float:
-    """Time some metrics on rated rows, models being loaded before."""
-    config = ScoringConfig(**_scoring(metrics, settings))
-    scorer = open_scorer(config, device=settings.device)
-    wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
-    rows = pa.concat_tables(read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS))
-    n_warm = min(WARM_ROWS, len(rows) - 1)
-    scorer.score(rows[:n_warm])
-    started = time.perf_counter()
-    scorer.score(rows[n_warm:])
-    return float(len(rows) - n_warm) / (time.perf_counter() - started)
+class _Clock:
+    """Says how fast metrics are: on rated rows, or as the answers of a server took in the run."""
 
+    def __init__(
+        self,
+        rated: Sequence[InputFile],
+        config: ScoringConfig,
+        run: ScoreRun,
+        settings: JudgeSettings,
+    ) -> None:
+        self._rated, self._settings, self._n_rows = rated, settings, run.n_rows
+        self._served = {
+            metric.written: Asked.of(metric.written, run.counters)
+            for metric in config.asked
+            if metric.most_workers is not None
+        }
 
-def _asked_per_s(metric: str, run: ScoreRun) -> float:
-    """Return how many rows a server answers about, as its answers took in the run."""
-    seconds = Asked.of(metric, run.counters).milliseconds / 1e3
-    return run.n_rows / max(seconds, 1e-3)
+    def answers(self, metrics: Sequence[str]) -> list[Asked]:
+        """Return what servers were asked for some metrics."""
+        return [self._served[name] for name in metrics if name in self._served]
+
+    def rows_per_s(self, metrics: Sequence[str]) -> float:
+        """Return the speed of some metrics together."""
+        speeds = [each.rows_per_s(self._n_rows) for each in self.answers(metrics)]
+        # a second time the answers of servers are read where they are kept, and nobody is asked
+        if here := [name for name in metrics if name not in self._served]:
+            speeds.append(self._timed(here))
+        return 1 / sum(1 / speed for speed in speeds)
+
+    def _timed(self, metrics: Sequence[str]) -> float:
+        """Time metrics on rated rows, models being loaded before."""
+        config = ScoringConfig(**_scoring(metrics, self._settings))
+        scorer = open_scorer(config, device=self._settings.device)
+        wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
+        rows = pa.concat_tables(read_files(self._rated, wanted, limit=WARM_ROWS + TIMED_ROWS))
+        n_warm = min(WARM_ROWS, len(rows) - 1)
+        scorer.score(rows[:n_warm])
+        started = time.perf_counter()
+        scorer.score(rows[n_warm:])
+        return float(len(rows) - n_warm) / (time.perf_counter() - started)
 
 
 def _for_all_rows(metrics: Sequence[str], settings: JudgeSettings) -> ScoreSettings:

@@ -71,7 +71,7 @@ class Asked:
         n_all = PER_ROWS if is_all or n_corpus_rows is None else n_corpus_rows
         times = n_all / n_rows
         if not is_repeated:
-            times *= 1 - self.repeated / self.questions
+            times *= self._first_share
         of_new = times * self.questions / self.n_new  # what was kept cost nothing this time
         scaled = replace(
             self,
@@ -82,6 +82,18 @@ class Asked:
         rows = f"{n_all:,} rows like these" if is_all else f"All {n_all:,} rows of the corpus"
         seconds = self.milliseconds / 1e3 * times
         return f"{rows} take about {scaled._tokens}, {duration(seconds)}"
+
+    def rows_per_s(self, n_rows: int) -> float:
+        """Return how many rows are answered about in a second, as `n_rows` of them were.
+
+        No question is asked a second time, and as many as may be are under way at once.
+        """
+        return n_rows / max(self.milliseconds / 1e3 * self._first_share, 1e-3)
+
+    @property
+    def _first_share(self) -> float:
+        """Share of the questions that are no repetitions."""
+        return 1 - self.repeated / self.questions if self.questions else 1.0
 
     @property
     def _tokens(self) -> str:
