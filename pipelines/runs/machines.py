@@ -105,7 +105,7 @@ class Machines:
                 continue
             if n_workers is None:
                 raise ValueError(
-                    f"`--workers` must be given on a cluster with {metric.written}, whose "
+                    f"`--workers` must be a number on a cluster with {metric.written}, whose "
                     f"`concurrency`, {most}, is divided among all workers that may ever start"
                 )
             if n_workers > most:

@@ -175,7 +175,9 @@ def test_workers_that_cannot_share_a_limit_are_refused(corpus, tmp_path):
             )
 
     refused(r"`--workers` must be at most 2, the `concurrency` of ask@gpt, got 3", workers=3)
-    refused(r"`--workers` must be given on a cluster with ask@gpt", address="head:6379")
+    needed = r"`--workers` must be a number on a cluster with ask@gpt, whose `concurrency`, 2, is"
+    refused(needed, address="head:6379")
+    refused(needed, address="head:6379", workers="auto")
 
 
 def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, capsys):
