@@ -186,9 +186,10 @@ class AskedModel:
     def _check(self, first: Answer) -> None:
         """Refuse to go on where the first question shows that none will have an answer."""
         if first.is_rejected:
+            hint = "; it may not know `value`, `form`, `seed` or `extra` of the table"
             raise ValueError(
-                f"{self._backend.name} rejects the first question ({first.refusal}); it may not "
-                "know `value`, `form`, `seed` or `extra` of the table"
+                f"{self._backend.name} rejects the first question ({first.refusal})"
+                f"{hint if self.options.url else ''}"
             )
         # one that is no answer would pass for a model's mistake, and so would all others
         lacks = self.options.value == "expected" and first.tokens is None
