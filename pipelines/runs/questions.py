@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from pipelines.runs.progress import duration
 from sms.naming import counted
@@ -17,28 +17,27 @@ class Asked:
     """Counts of a metric whose model was asked."""
 
     metric: str
-    questions: int = 0
-    kept: int = 0
+    questions: int
+    kept: int
     """Questions that were answered before."""
-    retries: int = 0
-    tokens_read: int = 0
-    tokens_written: int = 0
-    cost_millionths: int = 0
-    milliseconds: int = 0
+    retries: int
+    tokens_read: int
+    tokens_written: int
+    cost_millionths: int
+    milliseconds: int
     """Of all answers, where as many as may be are under way at once."""
-    repeated: int = 0
+    repeated: int
     """Questions that were asked a second time."""
-    repeated_same: int = 0
+    repeated_same: int
     """Of these, the ones with the same answer."""
-    repeated_millionths: int = 0
+    repeated_millionths: int
     """How far their scores are apart, summed up."""
 
     @classmethod
     def of(cls, metric: str, counters: Mapping[str, int]) -> Asked:
         """Find the counts of a metric in those of a run, which has `METRIC.NAME`."""
-        known = {*cls.__slots__} - {"metric"}
-        named = ((name, counters.get(f"{metric}.{name}")) for name in known)
-        return cls(metric=metric, **{name: n for name, n in named if n is not None})
+        names = [each.name for each in fields(cls) if each.name != "metric"]
+        return cls(metric=metric, **{name: counters.get(f"{metric}.{name}", 0) for name in names})
 
     @property
     def n_new(self) -> int:
@@ -67,11 +66,11 @@ class Asked:
 
         Without `is_repeated`, no question is asked a second time.
         """
-        is_all = n_corpus_rows is None or n_corpus_rows <= n_rows
-        n_all = PER_ROWS if is_all or n_corpus_rows is None else n_corpus_rows
-        times = n_all / n_rows
-        if not is_repeated:
-            times *= self._first_share
+        if n_corpus_rows is None or n_corpus_rows <= n_rows:
+            n_all, rows = PER_ROWS, f"{PER_ROWS:,} rows like these"
+        else:
+            n_all, rows = n_corpus_rows, f"All {n_corpus_rows:,} rows of the corpus"
+        times = n_all / n_rows * (1 if is_repeated else self._first_share)
         of_new = times * self.questions / self.n_new  # what was kept cost nothing this time
         scaled = replace(
             self,
@@ -79,7 +78,6 @@ class Asked:
             tokens_written=round(self.tokens_written * of_new),
             cost_millionths=round(self.cost_millionths * of_new),
         )
-        rows = f"{n_all:,} rows like these" if is_all else f"All {n_all:,} rows of the corpus"
         seconds = self.milliseconds / 1e3 * times
         return f"{rows} take about {scaled._tokens}, {duration(seconds)}"
 
