@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -24,10 +25,19 @@ from cluster.worker import one_line
 from sms.urls import is_url
 
 
-def find_inputs(
-    paths: Sequence[str], out: str, wanted: Wanted, limit: int | None
-) -> tuple[list[InputFile], Wanted]:
-    """List the input files that are read, and say what is read of them, with all names to keep.
+class FoundInputs(NamedTuple):
+    """The files of a run."""
+
+    files: list[InputFile]
+    """Those that are read: where the rows are limited, not all."""
+    wanted: Wanted
+    """What is read of them, with all names to keep."""
+    n_rows: int | None
+    """Rows of the whole corpus; None where files do not say how many they have."""
+
+
+def find_inputs(paths: Sequence[str], out: str, wanted: Wanted, limit: int | None) -> FoundInputs:
+    """List the input files that are read, and say what is read of them.
 
     None of them may be output, and every file must have the columns.
     """
@@ -39,7 +49,9 @@ def find_inputs(
             "read as input the next time"
         )
     wanted = _checked_columns(files, wanted)
-    return with_content(_read_at_all(files, wanted, limit)), wanted
+    outlines = [file.outline for file in files if file.outline is not None]
+    n_rows = sum(outline.n_rows for outline in outlines) if len(outlines) == len(files) else None
+    return FoundInputs(with_content(_read_at_all(files, wanted, limit)), wanted, n_rows)
 
 
 def with_copies(

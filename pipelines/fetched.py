@@ -75,7 +75,10 @@ def open_scorer(
     *,
     device: str = "auto",
     cache_folder: str | None = None,
+    n_workers: int = 1,
 ) -> SummaryScorer:
     """Make a scorer, from files in a store, too."""
     local = fetched_config(config)
-    return SummaryScorer(local, threads, device=device, cache_folder=cache_folder)
+    return SummaryScorer(
+        local, threads, device=device, cache_folder=cache_folder, n_workers=n_workers
+    )

@@ -30,6 +30,8 @@ from pipelines.reports.terminal import wrapped
 from pipelines.reports.verdict import SHIPPED, Verdict, verdict_of
 from pipelines.runs.forks import with_threads
 from pipelines.runs.progress import duration, row_rate
+from pipelines.runs.questions import Asked, repeatability
+from pipelines.runs.score_run import ScoreRun
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings, level_for
 from pipelines.settings.form import as_options, shared_fields
@@ -43,7 +45,7 @@ from reffree.features.aspects import NEWS_HEADS
 from sms.config import ScoringConfig
 from sms.metrics import parse_metric
 from sms.naming import OneOrMore, counted, several
-from sms.options import ScoringOptions
+from sms.options import URL, ScoringOptions, models_of
 
 USUAL = (
     *("length", "compression", "coverage", "density", "novelty", "lead3"),
@@ -61,6 +63,9 @@ COEFFICIENTS = ("spearman", "pearson", "kendall_b")
 """The first is that of the verdict: it asks nothing of the scale of a metric."""
 TIMED_ROWS, WARM_ROWS = 128, 8
 """Rows that are timed, and rows before them that are not."""
+
+ASKED_AGAIN = 0.1
+"""Share of the questions that a server is asked twice, where its table says nothing else."""
 
 _RATED, _SCORES, _REPORT = "rated.parquet", "scores", "report"
 _SIDES = {"references": ("reference", "references"), "sources": ("source", "sources")}
@@ -90,12 +95,19 @@ class Judgement:
     out: str | None
     """Where scores and report are kept."""
     notes: tuple[str, ...] = ()
-    """What of the ratings was left out, and which rated rows were."""
+    """What of the ratings was left out, and which rated rows were; how alike two answers of a
+    language model are."""
+    answers_s: float = 0.0
+    """Seconds that servers of language models take to answer about the whole corpus, at one limit
+    for all machines."""
+    estimates: tuple[str, ...] = ()
+    """What the answers of language models take for the whole corpus, by those that were chosen."""
 
     def text(self, width: int | None = None) -> str:
         """Write it down for people, lines but that of the command being broken at `width`."""
         about = self.result.about
         seconds = self.n_rows / self.chosen_rows_per_s
+        shared_s = self.answers_s + (seconds - self.answers_s) / self.n_machines
         lines = [
             *self.verdict.lines(self._cheapest),
             *self.verdict.advice,
@@ -105,7 +117,8 @@ class Judgement:
             "",
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
             f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
-            f"{duration(seconds / self.n_machines)} on {self.n_machines} of them",
+            f"{duration(shared_s)} on {self.n_machines} of them",
+            *self.estimates,
             *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
             "",
         ]
@@ -132,11 +145,12 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         config = _config(rows.columns, settings)
         scoring = ScoreSettings(
             out=join(out, _SCORES),
-            **_scoring(config.metrics, settings),
+            **_scoring(config.metrics, settings) | {"models": _asked_again(settings.models)},
             local=True,
             **{name: getattr(settings, name) for name in ("fresh", "device", "on_progress")},
         )
-        score_corpus(join(out, _RATED), scoring)
+        run = score_corpus(join(out, _RATED), scoring)
+        notes += repeatability([metric.written for metric in config.asked], run.counters)
         result = correlate(join(out, _SCORES), _correlation(rows, out, settings))
         verdict = verdict_of(result, result.about.main_level, result.about.main_coefficient)
         best = [each.metric for each in verdict.aspects if each.metric is not None]
@@ -145,14 +159,15 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         tell(Progress(stage="timing the best metrics"))
         asked_by = {column: each.written for each in config.asked for column in each.columns}
         worth = dict.fromkeys([*best, *(name for each in verdict.aspects for name in each.tied)])
-        timed = list_inputs([join(out, _RATED)])
         names = dict.fromkeys(asked_by[metric] for metric in worth)
-        alone = {name: _rows_per_s(timed, [name], settings) for name in names}
+        clock = _Clock(list_inputs([join(out, _RATED)]), config, run, settings)
+        alone = {name: clock.rows_per_s([name]) for name in names}
         if result.about.n_rows < rows.height:
             notes.append(result.about.notes[0])  # says how many rows were compared
         usable = [each.metric for each in verdict.judged if each.is_usable]
         chosen = tuple(dict.fromkeys(asked_by[str(metric)] for metric in usable or best))
-        together = alone[chosen[0]] if len(chosen) == 1 else _rows_per_s(timed, chosen, settings)
+        together = alone[chosen[0]] if len(chosen) == 1 else clock.rows_per_s(chosen)
+        answers = clock.answers(chosen)
     return Judgement(
         verdict=verdict,
         result=result,
@@ -165,6 +180,12 @@ def judge(corpora: OneOrMore, settings: JudgeSettings) -> Judgement:
         command=shlex.join(["assay", "score", *paths, *as_options(whole)]),
         out=out if settings.out else None,
         notes=tuple(notes),
+        answers_s=sum(n_rows / each.rows_per_s(run.n_rows) for each in answers),
+        estimates=tuple(
+            f"{each.metric}: {each.estimate(run.n_rows, n_rows, is_repeated=False)}"
+            for each in answers
+            if each.n_new
+        ),
     )
 
 
@@ -219,7 +240,9 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
     """Choose the metrics whose inputs the rows have, and those that are asked for."""
     has = {side for side, names in _SIDES.items() if {*names} & {*columns}}
     aliases = list(settings.encoders)
-    asked = {column for name in settings.metrics for column in parse_metric(name, aliases).columns}
+    models = models_of(settings.models or {})
+    asked_for = [parse_metric(name, aliases, models) for name in settings.metrics]
+    asked = {column for one in asked_for for column in one.columns}
     usual = [parse_metric(name, aliases) for name in USUAL]
     added = [one.written for one in usual if {*one.sides} <= has and not asked & {*one.columns}]
     return ScoringConfig(**_scoring([*added, *settings.metrics], settings))
@@ -227,6 +250,15 @@ def _config(columns: Sequence[str], settings: JudgeSettings) -> ScoringConfig:
 
 def _scoring(metrics: Sequence[str], settings: JudgeSettings) -> dict[str, Any]:
     return shared_fields(ScoringOptions, settings) | {"metrics": tuple(metrics)}
+
+
+def _asked_again(models: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Have servers asked some questions twice, where a table does not say how many."""
+    tables = models_of(models or {})
+    return {
+        alias: {"repeat_share": ASKED_AGAIN, **table} if URL in table else table
+        for alias, table in tables.items()
+    }
 
 
 def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> CorrelateSettings:
@@ -245,19 +277,46 @@ def _correlation(rows: pl.DataFrame, out: str, settings: JudgeSettings) -> Corre
     )
 
 
-def _rows_per_s(
-    files: Sequence[InputFile], metrics: Sequence[str], settings: JudgeSettings
-) -> float:
-    """Time some metrics on rated rows, models being loaded before."""
-    config = ScoringConfig(**_scoring(metrics, settings))
-    scorer = open_scorer(config, device=settings.device)
-    wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
-    rows = pa.concat_tables(read_files(files, wanted, limit=WARM_ROWS + TIMED_ROWS))
-    n_warm = min(WARM_ROWS, len(rows) - 1)
-    scorer.score(rows[:n_warm])
-    started = time.perf_counter()
-    scorer.score(rows[n_warm:])
-    return float(len(rows) - n_warm) / (time.perf_counter() - started)
+class _Clock:
+    """Says how fast metrics are: on rated rows, or as the answers of a server took in the run."""
+
+    def __init__(
+        self,
+        rated: Sequence[InputFile],
+        config: ScoringConfig,
+        run: ScoreRun,
+        settings: JudgeSettings,
+    ) -> None:
+        self._rated, self._settings, self._n_rows = rated, settings, run.n_rows
+        self._served = {
+            metric.written: Asked.of(metric.written, run.counters)
+            for metric in config.asked
+            if metric.most_workers is not None
+        }
+
+    def answers(self, metrics: Sequence[str]) -> list[Asked]:
+        """Return what servers were asked for some metrics."""
+        return [self._served[name] for name in metrics if name in self._served]
+
+    def rows_per_s(self, metrics: Sequence[str]) -> float:
+        """Return the speed of some metrics together."""
+        speeds = [each.rows_per_s(self._n_rows) for each in self.answers(metrics)]
+        # a second time the answers of servers are read where they are kept, and nobody is asked
+        if here := [name for name in metrics if name not in self._served]:
+            speeds.append(self._timed(here))
+        return 1 / sum(1 / speed for speed in speeds)
+
+    def _timed(self, metrics: Sequence[str]) -> float:
+        """Time metrics on rated rows, models being loaded before."""
+        config = ScoringConfig(**_scoring(metrics, self._settings))
+        scorer = open_scorer(config, device=self._settings.device)
+        wanted = Wanted(needed=(CANDIDATE, *config.input_columns), columns={})
+        rows = pa.concat_tables(read_files(self._rated, wanted, limit=WARM_ROWS + TIMED_ROWS))
+        n_warm = min(WARM_ROWS, len(rows) - 1)
+        scorer.score(rows[:n_warm])
+        started = time.perf_counter()
+        scorer.score(rows[n_warm:])
+        return float(len(rows) - n_warm) / (time.perf_counter() - started)
 
 
 def _for_all_rows(metrics: Sequence[str], settings: JudgeSettings) -> ScoreSettings:

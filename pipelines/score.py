@@ -134,13 +134,15 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
     run = _Run(several(corpora), settings)
     with run.started_workers():  # they load while the inputs are read here
         run.tell(Progress(stage="reading the inputs"))
-        inputs, run.wanted = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
+        found = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
+        run.wanted = found.wanted
         Output("--out", run.out).check_folder(*OWN_NAMES)
         run.start_workers_for(inputs)
         with LiveRun(
             run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
-            return run.finish(inputs, live, started)
+            scored = run.finish(found.files, live, started)
+    return replace(scored, n_corpus_rows=found.n_rows)
 
 
 class _Run:
@@ -155,6 +157,7 @@ class _Run:
         self.corpora, self.settings = corpora, settings
         self.config = ScoringConfig(**shared_fields(ScoringConfig, settings))
         self.machines = Machines.of(settings, is_neural=self.config.is_neural)
+        self.shares = self.machines.shares_of_limits(self.config.asked)
         if self.config.precision == "auto" and self.config.is_neural:
             self.config = replace(self.config, precision=self.machines.precision)
         if (replaced := self.config.replaced) and not self.machines.is_local:
@@ -334,6 +337,7 @@ class _Run:
             self.config,
             device=self.machines.worker_device,
             cache_folder=self.cache_folder,
+            n_workers=self.machines.n_scoring or 1,
         )
 
     def _end_workers(self) -> None:
@@ -393,7 +397,8 @@ class _Run:
     def _score_rest(self, job: Job, manifest: Manifest, history: History, live: LiveRun) -> None:
         """Score the shards that are not done, and add them to the history."""
         n_rows, n_done = sum(shard.n_rows for shard in manifest.shards), history.n_rows
-        note = self.machines.found(is_neural=self.config.is_neural)
+        found = self.machines.found(is_neural=self.config.is_neural)
+        note = "\n".join(filter(None, [found, *self.shares]))
         so_far = Progress(stage=SCORING, n_rows=n_rows, n_done=n_done, n_earlier=n_done, note=note)
         make_scorer = self._scorer_maker()
         if self.machines.is_local and self.scorer is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -11,6 +11,7 @@ from cluster.manifest import PAGE_FILE
 from pipelines.reports.numbers import decimals, number
 from pipelines.reports.terminal import table_blocks
 from pipelines.runs.progress import duration
+from pipelines.runs.questions import Asked
 from sms.naming import counted, natural
 
 if TYPE_CHECKING:
@@ -142,38 +143,12 @@ def _counters(run: ScoreRun) -> Iterator[str]:
         elif what == "truncated" and n:
             yield f"Sentences too long for {alias}, which cut them: {n:,} of {n_sentences:,}"
         elif what == "questions" and n:
-            yield from _questions(alias, run)
+            asked = Asked.of(alias, counters)
+            yield from (str(asked), *asked.repeatability)
+            if asked.n_new:
+                yield f"  {asked.estimate(run.n_rows, run.n_corpus_rows)}"
         elif what == "cut" and n:
             yield f"Texts too long for {alias}, which read a part of them: {n:,}"
-
-
-def _questions(metric: str, run: ScoreRun) -> Iterator[str]:
-    """Say what a model was asked, what that took, and what more rows would take."""
-    names = ("questions", "kept", "retries", "tokens_read", "tokens_written", "cost_millionths")
-    n = {name: run.counters.get(f"{metric}.{name}", 0) for name in names}
-    kept = f", {n['kept']:,} of them answered before" if n["kept"] else ""
-    again = f", {counted(n['retries'], 'request')} made again" if n["retries"] else ""
-    yield f"{metric}: {counted(n['questions'], 'question')}{kept}{again}; {_tokens(n)}"
-    if n_repeated := run.counters.get(f"{metric}.repeated", 0):
-        n_same = run.counters[f"{metric}.repeated_same"]
-        far = run.counters[f"{metric}.repeated_millionths"] / n_repeated / 1e6
-        yield (
-            f"  Asked again: {counted(n_repeated, 'question')}, {n_same:,} with the same answer; "
-            f"scores differ by {far:.3f} on average"
-        )
-    n_asked = n["questions"] - n["kept"]
-    if n_asked and run.n_rows:
-        share = 1_000 / run.n_rows * n["questions"] / n_asked
-        time = ""
-        if not n["kept"] and run.n_rows > run.n_earlier_rows:
-            time = f", {duration(run.seconds / (run.n_rows - run.n_earlier_rows) * 1_000)}"
-        scaled = {name: round(count * share) for name, count in n.items()}
-        yield f"  1,000 rows like these take about {_tokens(scaled)}{time}"
-
-
-def _tokens(n: Mapping[str, int]) -> str:
-    cost = f", which cost {n['cost_millionths'] / 1e6:,.2f}" if n["cost_millionths"] else ""
-    return f"{n['tokens_read']:,} tokens read and {n['tokens_written']:,} written{cost}"
 
 
 def _places(run: ScoreRun) -> Iterator[str]:

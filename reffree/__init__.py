@@ -5,7 +5,7 @@ turns them into positives and `negatives` (`edits`, `hard_edits`). The default s
 features (`features`, `word_features`, `linear`, `fitting`), with a head for each aspect
 (`aspects`); neural ones have `readers`, `models` and a training (`training`, `loop`). They are
 judged (`evaluation`), score (`scorer`) and are kept in a folder (`scorer_folder`). Pretrained
-models need no training (`likelihood`, `pair`). `learned_columns`, `likelihood_columns` and
-`pair_columns` make metrics of them all. Text and embeddings come from `sms`; files are read and
+models need no training (`likelihood`, `pair`). Each has a `metric`
+that makes a metric of it. Text and embeddings come from `sms`; files are read and
 written by `pipelines`.
 """

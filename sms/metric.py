@@ -520,6 +520,11 @@ class Metric:
         """
         return self.path
 
+    @property
+    def most_workers(self) -> int | None:
+        """How many processes may compute it at the same time; None for any number."""
+        return None
+
     def open(self, runtime: EncoderRuntime) -> Model | None:
         """Load a model of its own; metrics of equal `path` and `settings` share it."""
         return None

@@ -49,9 +49,10 @@ class SummaryScorer:
 
     A pickle has the configuration and no weights, which are loaded where it is unpickled.
     `threads` are those of the compiled kernels and of the encoders, `device` (`auto`, `cpu` or
-    `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run;
-    none of them is in a signature. Raises `ValueError` if an encoder's file is missing or damaged,
-    with its path and line, or a tokeniser does not know the words of the language.
+    `cuda`) is where neural encoders run, `cache_folder` that of embeddings that outlive the run,
+    and `n_workers` how many processes score at the same time; none of them is in a signature.
+    Raises `ValueError` if an encoder's file is missing or damaged, with its path and line, or a
+    tokeniser does not know the words of the language.
 
     Examples
     --------
@@ -68,10 +69,16 @@ class SummaryScorer:
         *,
         device: str = "auto",
         cache_folder: str | None = None,
+        n_workers: int = 1,
     ) -> None:
         self.config = config = config.pinned()
         self._again = partial(
-            SummaryScorer, config, threads, device=device, cache_folder=cache_folder
+            SummaryScorer,
+            config,
+            threads,
+            device=device,
+            cache_folder=cache_folder,
+            n_workers=n_workers,
         )
         self.threads = threads or available_threads()
         compile_for(metric.name for metric in config.asked)
@@ -82,6 +89,7 @@ class SummaryScorer:
             device=device,
             threads=self.threads,
             cache_folder=cache_folder,
+            n_workers=n_workers,
         )
         self.encoders: dict[str, Encoder] = {
             alias: load_encoder(

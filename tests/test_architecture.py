@@ -88,6 +88,7 @@ ACROSS_MODULES = {
     "pipelines/test_train_on_ray.py": "training in several processes",
     "pipelines/test_uneven_systems.py": "systems with different numbers of rows, everywhere",
     "pipelines/test_wrong_language.py": "every verb says that texts are in another language",
+    "reffree/asking/test_published_servers.py": "servers of others with a real model",
     "reffree/judges/test_published_examples.py": "published examples with the real weights",
     "sms/encoders/test_cannot_be_split.py": "texts that no encoder's cutter can split",
     "sms/encoders/test_no_maximum.py": "models that read texts of any length, however opened",

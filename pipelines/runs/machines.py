@@ -27,6 +27,7 @@ from cluster.ray_options import Needs, cluster_address
 from cluster.runners import gpus_of_cluster
 from cluster.worker import processor_kind
 from pipelines.settings.score import ScoreSettings
+from sms.metric import Metric
 from sms.naming import counted
 from sms.process import available_threads, memory_bytes
 
@@ -115,6 +116,32 @@ class Machines:
                 "`--address`"
             )
 
+    def shares_of_limits(self, metrics: Sequence[Metric]) -> list[str]:
+        """Say in lines how workers share what metrics may ask of a server at the same time.
+
+        Raises `ValueError` if they cannot, or if nobody knows how many workers there will be.
+        """
+        lines = []
+        for metric in metrics:
+            most, n_workers = metric.most_workers, self.n_scoring
+            if most is None or n_workers == 1:
+                continue
+            if n_workers is None:
+                raise ValueError(
+                    f"`--workers` must be a number on a cluster with {metric.written}, whose "
+                    f"`concurrency`, {most}, is divided among all workers that may ever start"
+                )
+            if n_workers > most:
+                raise ValueError(
+                    f"`--workers` must be at most {most}, the `concurrency` of {metric.written}, "
+                    f"got {n_workers}; start fewer workers, or raise it in the metric's table"
+                )
+            each = counted(most // n_workers, "request")
+            lines.append(
+                f"{metric.written}: at most {each} at a time by each of {n_workers} workers"
+            )
+        return lines
+
     def found_gpus(self) -> int:
         """Count the GPUs here, or, if the workers' share depends on them, those of the cluster."""
         if self.address is None:
@@ -198,6 +225,13 @@ class Machines:
         gpus = self.ray.gpus_per_worker if self.n_gpus else 0.0
         here = {"CPU": available_threads(), "GPU": self.n_gpus}
         return max(1, replace(self._needs, gpus=gpus).room_on(here))
+
+    @property
+    def n_scoring(self) -> int | None:
+        """Processes that score, at most; None where they fill a cluster."""
+        if self.is_local:
+            return 1
+        return self.ray.workers if self.is_on_ray else self.n_workers
 
     @property
     def worker_threads(self) -> int:

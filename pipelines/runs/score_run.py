@@ -63,6 +63,8 @@ class ScoreRun:
     is_strict: bool
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Rows that have a score, over which the means are; by system, then by column."""
+    n_corpus_rows: int | None = None
+    """Rows of the whole corpus, of which a limited run scores the first; None if not known."""
 
     def __fspath__(self) -> str:
         """Return its folder: a run is given to the other functions as its path is."""

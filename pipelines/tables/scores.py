@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import pyarrow.fs as pafs
@@ -26,6 +26,7 @@ from cluster.store import (
     naming,
     real_path,
 )
+from pipelines.runs.questions import repeatability
 from pipelines.tables import keyed
 from pipelines.tables.keyed import KEYS
 from pipelines.tables.records import InputRecord
@@ -43,6 +44,8 @@ class ScoreInput:
     """By column; empty for other tools' files."""
     asked: Sequence[str] = ()
     """Metrics of the run, as they were asked for."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +95,7 @@ def find_scores(path: AnyPath, *, is_unfinished_accepted: bool = False) -> Score
         files=[replace(first, path=part, size=sizes.get(base_name(part), 0)) for part in parts],
         signatures=manifest.signatures,
         asked=manifest.configuration["metrics"],
+        counters=manifest.result.get("counters", {}),
     )
 
 
@@ -136,6 +140,7 @@ def read_scores(
             frame = frame.join(part.rename(kept), on=KEYS, how="left", maintain_order="left")
             signed = source.signatures
             signatures |= {kept[name]: signed[name] for name in kept if name in signed}
+            notes += repeatability(kept, source.counters)
     kept_metrics = [name for name in frame.columns if name not in KEYS]
     if not kept_metrics:
         raise ValueError("the scores must have a column of numbers besides the keys, got none")

@@ -54,6 +54,8 @@ class Answer:
     """Tokens of the question."""
     n_written: int = 0
     """Tokens of the answer."""
+    seconds: float = 0.0
+    """From the request to the answer."""
 
     @property
     def is_rejected(self) -> bool:
@@ -66,13 +68,15 @@ class Answer:
             [t.text.hex(), t.log_p, [[text.hex(), log_p] for text, log_p in t.others]]
             for t in self.tokens
         ]
-        parts = [self.text, self.finish, self.refusal, tokens, self.n_read, self.n_written]
+        counts = [self.n_read, self.n_written, round(self.seconds, 3)]
+        parts = [self.text, self.finish, self.refusal, tokens, *counts]
         return zlib.compress(json.dumps(parts).encode(), 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Answer:
         """Read what `to_bytes` wrote."""
-        text, finish, refusal, tokens, n_read, n_written = json.loads(zlib.decompress(data))
+        text, finish, refusal, tokens, *counts = json.loads(zlib.decompress(data))
+        n_read, n_written, seconds = counts
         read = tokens and tuple(
             Token(bytes.fromhex(t), p, tuple((bytes.fromhex(each), q) for each, q in others))
             for t, p, others in tokens
@@ -84,6 +88,7 @@ class Answer:
             tokens=read,
             n_read=n_read,
             n_written=n_written,
+            seconds=seconds,
         )
 
 

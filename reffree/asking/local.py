@@ -7,9 +7,10 @@ only answers on the scale can be said, as with a server that enforces the schema
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -104,6 +105,7 @@ class LocalModel:
         is_first: bool = False,
     ) -> Done:
         """Answer questions; they are there when it returns."""
+        began = time.monotonic()
         prompts = self._prompts([request.body["messages"] for request in requests.values()])
         asked = {key: prompt for key, prompt in zip(requests, prompts, strict=True)}
         answers = {
@@ -115,7 +117,9 @@ class LocalModel:
             key: _Saying(prompt) for key, prompt in asked.items() if not isinstance(prompt, str)
         }
         self._say(list(sayings.values()))
-        answers |= {key: self._answer(saying) for key, saying in sayings.items()}
+        each_s = (time.monotonic() - began) / max(1, len(sayings))
+        for key, saying in sayings.items():
+            answers[key] = replace(self._answer(saying), seconds=each_s)
         counts["requests"] += len(sayings)
         keep(answers)
         return Done(answers)

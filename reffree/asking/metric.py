@@ -48,6 +48,12 @@ class AskedMetric(WholeTextMetric):
             options.check_local()
         return replace(metric, sides=options.sides, bounds=options.bounds)
 
+    @property
+    def most_workers(self) -> int | None:
+        """As many as a server may get requests at the same time: each worker makes one at least."""
+        options: AskOptions = self.settings
+        return None if options.url is None else options.concurrency
+
     def open(self, runtime: EncoderRuntime) -> AskedModel:
         """Get ready to ask."""
         from reffree.asking.model import AskedModel  # brings what talks to servers

@@ -114,9 +114,11 @@ class AskedModel:
             self._kept = BlobCache(folder, owner=f"ask\n{self._backend.identity}")
         self._counts = Counter(questions=0, kept=0, tokens_read=0, tokens_written=0)
         self._requests: Counter[str] = Counter(requests=0, retries=0)
+        self._seconds = 0.0  # of all answers, one after the other
         self._counting = Lock()  # answers are counted where they come
         places = dict.fromkeys(PLACES, _PROBE)
-        self.begin([places], is_first=True).judgements()
+        (first,) = self.begin([places], is_first=True).judgements()
+        self._check(first.answers[0])
 
     @property
     def content_hash(self) -> str:
@@ -129,14 +131,21 @@ class AskedModel:
         return f"{self._backend.signature}|{self.options.signature()}"
 
     def state(self) -> Mapping[str, int]:
-        """Return counts of questions, those kept from before, tokens, requests, and the cost.
+        """Return counts of questions, those kept from before, tokens, requests, cost, and time.
 
-        The cost is in millionths: prices are those of a million tokens.
+        The cost is in millionths: prices are those of a million tokens. The time is that of all
+        answers, kept ones too, where as many as may be are under way at once.
         """
         counts, options = self._counts, self.options
+        at_once = 1 if options.url is None else options.concurrency
         cost = options.price_read * counts["tokens_read"]
         cost += options.price_written * counts["tokens_written"]
-        return {**counts, **self._requests, "cost_millionths": round(cost)}
+        return {
+            **counts,
+            **self._requests,
+            "cost_millionths": round(cost),
+            "milliseconds": round(1e3 * self._seconds / at_once),
+        }
 
     def begin(self, about: Sequence[Texts], *, is_first: bool = False) -> Asked:
         """Ask about texts, and do not wait for the answers."""
@@ -152,6 +161,7 @@ class AskedModel:
         pending = self._backend.begin(left, self._keep, self._requests, is_first=is_first)
         with self._counting:
             self._counts.update(questions=len(wanted), kept=len(kept))
+            self._seconds += sum(answer.seconds for answer in kept.values())
         keys = {question: list(each) for question, each in asked.items()}
         return Asked(self, questions, keys, again, kept, pending)
 
@@ -160,10 +170,7 @@ class AskedModel:
         try:
             readings = [read(answer, self.options) for answer in answers]
         except ValueError as error:
-            raise ValueError(
-                f"value expected needs log-probabilities, and {self._backend.name} sent none for "
-                f'model {self.options.model}; set value = "top" or value = "mean" in its table'
-            ) from error
+            raise self._no_probabilities() from error
         lowest, highest = self.options.bounds
         n_each = len(answers) // len(questions)
         values = [
@@ -174,6 +181,25 @@ class AskedModel:
         value = math.nan if why else math.fsum(values) / len(values)
         return Judgement(
             questions=questions, answers=answers, readings=readings, value=value, why=why
+        )
+
+    def _check(self, first: Answer) -> None:
+        """Refuse to go on where the first question shows that none will have an answer."""
+        if first.is_rejected:
+            hint = "; it may not know `value`, `form`, `seed` or `extra` of the table"
+            raise ValueError(
+                f"{self._backend.name} rejects the first question ({first.refusal})"
+                f"{hint if self.options.url else ''}"
+            )
+        # one that is no answer would pass for a model's mistake, and so would all others
+        lacks = self.options.value == "expected" and first.tokens is None
+        if lacks and first.text and not first.refusal:
+            raise self._no_probabilities()
+
+    def _no_probabilities(self) -> ValueError:
+        return ValueError(
+            f"value expected needs log-probabilities, and {self._backend.name} sent none for model "
+            f'{self.options.model}; set value = "top" or value = "mean" in its table'
         )
 
     def compare(self, first: Answer, second: Answer) -> None:
@@ -257,6 +283,7 @@ class AskedModel:
         with self._counting:
             for answer in answers.values():
                 self._counts.update(tokens_read=answer.n_read, tokens_written=answer.n_written)
+                self._seconds += answer.seconds
         if self._kept is not None:
             self._kept.write(
                 {
@@ -302,7 +329,7 @@ def _keys_of(body: Mapping[str, Any], draw: int) -> tuple[bytes, bytes]:
 
 def _backend(path: str | None, options: AskOptions, runtime: EncoderRuntime) -> Backend:
     if path is None:
-        return Server.of(options)
+        return Server.of(options, runtime.n_workers)
     from reffree.asking.local import LocalModel  # brings torch, which a server does not need
 
     return LocalModel.load(path, options, runtime)

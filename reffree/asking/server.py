@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -85,16 +85,17 @@ class Server:
     """A model on a server, the key for it, and the requests that are under way."""
 
     @classmethod
-    def of(cls, options: AskOptions) -> Server:
+    def of(cls, options: AskOptions, n_workers: int) -> Server:
         """Return that of a table; metrics of one model share it, and its limit."""
-        names = ("url", "model", "api_key_env", "api_key_file", "concurrency", "timeout_s")
-        key = (os.getpid(), *(getattr(options, name) for name in names), options.attempts)
+        names = ("url", "model", "api_key_env", "api_key_file", "timeout_s", "attempts")
+        most = max(1, options.concurrency // n_workers)
+        key = (os.getpid(), most, *(getattr(options, name) for name in names))
         server = _in_use.get(key)
         if server is None:
-            server = _in_use[key] = cls(options)
+            server = _in_use[key] = cls(options, most)
         return server
 
-    def __init__(self, options: AskOptions) -> None:
+    def __init__(self, options: AskOptions, most: int) -> None:
         if options.url is None:
             raise ValueError("`url` of a question must be given")
         if find_spec("aiohttp") is None:
@@ -107,7 +108,7 @@ class Server:
         self._headers = {"Accept": "application/json"}
         if (key := _read_key(options)) is not None:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._gate = _Gate(options.concurrency)
+        self._gate = _Gate(most)
         self._session: aiohttp.ClientSession | None = None
         self._proxy = _proxy_of(options.url)
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
@@ -198,7 +199,7 @@ class Server:
                 self._gate.slow_down(began, failure.retry_after_s)
             return failure
         self._gate.speed_up()
-        return answer
+        return replace(answer, seconds=time.monotonic() - began)
 
     async def _post(self, body: Mapping[str, Any]) -> Answer:
         import aiohttp
@@ -365,7 +366,8 @@ def _error_of(sent: object) -> tuple[str, str]:
     error = sent.get("error", sent) if isinstance(sent, Mapping) else None
     if not isinstance(error, Mapping):
         return "", ""
-    first = next(iter(str(error.get("message") or "").splitlines()), "")
+    message = error.get("message") or error.get("detail") or ""  # FastAPI says `detail`
+    first = next(iter(str(message).splitlines()), "")
     return str(error.get("code") or ""), redacted(first)[:_SHOWN]
 
 

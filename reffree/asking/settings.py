@@ -114,8 +114,8 @@ class AskOptions(Settings):
     extra: Annotated[Mapping[str, Any] | None, _fields_of_body] = None
     """Further fields of a request, such as {reasoning_effort = "low"}."""
     concurrency: Annotated[int, AtLeast(1), ASIDE] = 16
-    """Requests of one process that are under way at the same time; fewer while the server says that
-    they are too many."""
+    """Requests of a run that are under way at the same time, divided among its workers; fewer while
+    the server says that they are too many."""
     timeout_s: Annotated[int, AtLeast(1), ASIDE] = 120
     """Seconds until a request that has no answer is made again."""
     attempts: Annotated[int, AtLeast(1), ASIDE] = 8

@@ -43,6 +43,8 @@ class EncoderRuntime:
     """Threads of one encoder; None leaves the library's own choice."""
     cache_folder: str | None = None
     """Folder of embeddings that outlive the run; None for none."""
+    n_workers: int = 1
+    """Processes that score at the same time, among which a limit on a server is divided."""
     finest: str = "words"
     """One of `VECTORS`: the finest vectors that are read; they are made, and kept, with all coarser
     ones."""

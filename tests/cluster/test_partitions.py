@@ -73,7 +73,7 @@ def test_same_rows_in_two_folders_have_two_copies(tmp_path):
     for system in "ab":
         (tmp_path / f"system_id={system}").mkdir()
         (tmp_path / f"system_id={system}" / "part.csv").write_text("candidate\nx\n")
-    files, _ = find_inputs([str(tmp_path)], str(tmp_path.with_suffix(".out")), WANTED, None)
+    files = find_inputs([str(tmp_path)], str(tmp_path.with_suffix(".out")), WANTED, None).files
     copies = {parquet_copy(file, str(tmp_path.with_suffix(".out")), WANTED).copy for file in files}
     systems = [pq.read_table(copy)["system_id"].to_pylist() for copy in copies]
     assert sorted(systems) == [["a"], ["b"]]

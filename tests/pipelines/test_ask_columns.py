@@ -7,9 +7,11 @@ import pytest
 
 from pipelines.cli.app import run
 from pipelines.explain import open_explainer
+from pipelines.judge import judge
 from pipelines.reports.explain_page import render_explanations
 from pipelines.score import score_corpus
 from pipelines.settings.explain import ExplainSettings
+from pipelines.settings.judge import JudgeSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.summary import summary_text
 from sms.scoring import ScoringConfig, SummaryScorer, to_rows
@@ -117,6 +119,67 @@ def test_a_run_on_several_processes_and_the_command_line(corpus, tmp_path, capsy
     )
 
 
+def slow(body, _):
+    """Answer as a good server does, after a while."""
+    reply = good(body)
+    reply.delay_s = 0.1
+    return reply
+
+
+def most_under_way(folder, **settings):
+    """Score 96 rows in 12 shards; return how many requests were under way at most."""
+    pl.DataFrame({"candidate": [f"text {k}" for k in range(96)]}).write_parquet(
+        folder / "c.parquet"
+    )
+    with serving(slow) as (server, url):
+        models = {"gpt": table_of(url, concurrency=7)}
+        run = score_corpus(
+            folder / "c.parquet",
+            ScoreSettings(
+                out=folder / "out", metrics=["ask@gpt"], models=models, rows_per_shard=8, **settings
+            ),
+        )
+        assert run.n_with_status == 0
+        assert server.asked.total() >= 97
+    return server.most_under_way
+
+
+def test_processes_share_one_limit(tmp_path):
+    notes = []
+    most = most_under_way(tmp_path, workers=2, on_progress=lambda each: notes.append(each.note))
+    assert 3 < most <= 6, "more than a process alone, and three for each of two"
+    assert "ask@gpt: at most 3 requests at a time by each of 2 workers" in notes[-1].splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_workers_of_a_cluster_share_one_limit(tmp_path):
+    from cluster.ray_cluster import ray  # before Ray: it sets the environment
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        # the third worker waits for a node that never comes, and has its share all the same
+        most = most_under_way(tmp_path, workers=3, address="auto", insecure_cluster=True)
+        assert 2 < most <= 4, "more than a worker alone, and two for each of two"
+    finally:
+        ray.shutdown()
+
+
+def test_workers_that_cannot_share_a_limit_are_refused(corpus, tmp_path):
+    def refused(message, **settings):
+        models = {"gpt": table_of("http://localhost:1/v1", concurrency=2)}
+        with pytest.raises(ValueError, match=message):
+            score_corpus(
+                corpus,
+                ScoreSettings(out=tmp_path / "out", metrics=["ask@gpt"], models=models, **settings),
+            )
+
+    refused(r"`--workers` must be at most 2, the `concurrency` of ask@gpt, got 3", workers=3)
+    needed = r"`--workers` must be a number on a cluster with ask@gpt, whose `concurrency`, 2, is"
+    refused(needed, address="head:6379")
+    refused(needed, address="head:6379", workers="auto")
+
+
 def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, capsys):
     n = 12
     texts = [f"text {k}" for k in range(n)]
@@ -167,9 +230,72 @@ def test_questions_that_are_asked_again_say_how_alike_the_answers_are(tmp_path):
         assert server.asked.total() == 41 + n
         whole = score_with("whole", url, 1.0)
         assert (whole.counters["ask@gpt.repeated"], server.asked.total()) == (40, 81)
-    line = "Asked again: 40 questions, 20 with the same answer; scores differ by 0.500 on average"
+    line = "ask@gpt: asked again 40 questions, 50% with the same answer; scores differ by 0.500 on"
     assert line in summary_text(whole)
     assert scores_of(tmp_path / "whole")["ask@gpt"].to_list() == [2.0] * 40
+
+
+def write_rated(folder, n_documents):
+    """Write summaries of some documents by three systems, and ratings of the first ten."""
+    keys = [
+        {"document_id": f"d{k}", "system_id": system}
+        for k in range(n_documents)
+        for system in ("a", "b", "c")
+    ]
+    rows = [key | {"candidate": f"{key['system_id']} of {key['document_id']}"} for key in keys]
+    pl.DataFrame(rows).write_parquet(folder / "c.parquet")
+    ratings = [
+        key | {"good": expected_of(row["candidate"])} for key, row in zip(keys, rows, strict=True)
+    ]
+    pl.DataFrame(ratings[:30]).write_csv(folder / "ratings.csv")
+
+
+def test_judging_asks_some_questions_twice_and_says_what_the_corpus_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.judge.USUAL", ("length",))
+    write_rated(tmp_path, n_documents=100)
+    delay_s = 0.05
+
+    def respond(body, n_before):
+        reply = good(body)
+        reply.delay_s = delay_s
+        return reply
+
+    with serving(respond) as (server, url):
+        prices = {"price_read": 1000.0, "price_written": 5000.0}
+        settings = JudgeSettings(
+            ratings=tmp_path / "ratings.csv",
+            metrics=["ask@gpt"],
+            models={"gpt": table_of(url, concurrency=4, **prices)},
+            out=tmp_path / "judged",
+            resamples=50,
+        )
+        found = judge(tmp_path / "c.parquet", settings)
+        n_again = server.asked.total() - 31
+        text = found.text()
+        assert 1 <= n_again <= 9, "binomial, 30 draws of a tenth"
+        assert server.asked.total() == 31 + n_again, "and no question to time it"
+    again = f"ask@gpt: asked again {n_again} question"
+    assert f"{again}{'s' * (n_again > 1)}, 100% with the same answer; scores differ by 0.0" in text
+    takes = "ask@gpt: All 300 rows of the corpus take about 3,000 tokens read and 300 written"
+    assert f"{takes}, which cost {300 * (10 * 1e-3 + 5e-3):.2f}, " in text
+    assert 1 < found.rows_per_s["ask@gpt"] < 4 / delay_s
+    assert "repeat_share" not in found.command
+    report = (tmp_path / "judged" / "report" / "report.md").read_text()
+    assert again in report
+
+
+def test_a_limited_run_says_what_the_whole_corpus_takes(tmp_path, capsys):
+    write_rated(tmp_path, n_documents=100)
+    config = tmp_path / "ask.toml"
+    with serving() as (_, url):
+        lines = [f'{key} = "{value}"' for key, value in table_of(url).items()]
+        config.write_text("\n".join(['metrics = "ask@gpt"', "[models.gpt]", *lines]))
+        command = ["score", str(tmp_path / "c.parquet"), "--config", str(config), "--quiet"]
+        assert run([*command, "--out", str(tmp_path / "try"), "--limit", "20"]) == 0
+        said = "All 300 rows of the corpus take about 3,000 tokens read and 300 written, "
+        assert said in capsys.readouterr().out
+        assert run([*command, "--out", str(tmp_path / "all")]) == 0
+        assert "300 questions, 20 of them answered before" in capsys.readouterr().out
 
 
 def test_references_are_asked_about_together_or_one_by_one():

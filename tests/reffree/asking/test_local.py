@@ -130,12 +130,15 @@ def test_words_are_answers_too(chat):
         assert 0 <= each.value <= 1
 
 
-def test_what_a_model_has_no_tokens_for_is_unreadable(chat, monkeypatch):
-    model = local(chat, **JSON, choices={"Да": 1, "Нет": 0})
-    shared = model._backend._shared
-    letters = [b"" if max(word, default=0) > 127 else word for word in shared.words]
-    monkeypatch.setattr(shared, "words", letters)
-    monkeypatch.setattr(shared, "_towards", {})
+def test_what_a_model_has_no_tokens_for_is_unreadable(tmp_path):
+    """Its tokeniser knows none of the bytes with which Cyrillic letters begin."""
+    folder = write_chat_model(tmp_path / "chat")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    for letter in "\u00d0\u00d1":  # how byte-level tokens write the bytes D0 and D1
+        vocabulary[f"not {letter}"] = vocabulary.pop(letter)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    model = local(folder, **JSON, choices={"Да": 1, "Нет": 0})
     assert [each.why for each in judged(model)] == ["unreadable"] * len(SUMMARIES)
 
 

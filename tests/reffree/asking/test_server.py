@@ -170,9 +170,18 @@ def test_a_question_that_the_server_rejects_is_refused_and_not_kept(model_of):
             assert server.asked[TEXTS[4]] == 1
 
 
-def test_without_log_probabilities_the_first_question_says_what_to_do(model_of):
+@pytest.mark.parametrize("error", [{"error": {"message": "no field x"}}, {"detail": "no field x"}])
+def test_a_server_that_rejects_the_first_question_is_not_asked_again(model_of, error):
+    with serving(lambda *_: Reply(error, 422)) as (server, url):
+        with pytest.raises(ValueError, match=r"rejects the first question \(HTTP 422 \(no field x"):
+            model_of(url)
+        assert server.asked.total() == 1
+
+
+@pytest.mark.parametrize("answer", ["4", "The sentence is good."])
+def test_without_log_probabilities_the_first_question_says_what_to_do(model_of, answer):
     def respond(body, _):
-        return Reply(completion("4"))
+        return Reply(completion(answer if body.get("logprobs") else "4"))
 
     with serving(respond) as (server, url):
         with pytest.raises(ValueError, match=r"the server 127.* sent none.*value = \"top\""):
