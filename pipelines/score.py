@@ -137,7 +137,7 @@ def score_corpus(corpora: OneOrMore, settings: ScoreSettings) -> ScoreRun:
         found = find_inputs(run.corpora, run.out, run.wanted, run.settings.limit)
         run.wanted = found.wanted
         Output("--out", run.out).check_folder(*OWN_NAMES)
-        run.start_workers_for(inputs)
+        run.start_workers_for(found.files)
         with LiveRun(
             run.out, lambda driver: run.tell(Progress(stage=f"waiting for {driver}"))
         ) as live:
@@ -201,10 +201,12 @@ class _Run:
 
         They may not find what this program has added to the metrics or encoders: see `_described`.
         """
+        shares_limit = any(metric.most_workers is not None for metric in self.config.asked)
+        if self.config.is_neural or shares_limit or self.config.replaced:
+            return
         n_rows = sum(file.likely_rows for file in inputs)
-        n_rows = min(n_rows, self.settings.limit or n_rows)
-        suited = self.machines.suited_to(n_rows, is_neural=self.config.is_neural)
-        if suited is not self.machines and not self.config.replaced:
+        suited = self.machines.suited_to(min(n_rows, self.settings.limit or n_rows))
+        if suited is not self.machines:
             self.alone, self.machines = self.machines, suited
             try:
                 self._start_workers()

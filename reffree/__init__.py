@@ -4,8 +4,7 @@ Pairs (`pairs`) are split without leaks (`splits`) and dealt into files (`bucket
 turns them into positives and `negatives` (`edits`, `hard_edits`). The default scorer weighs
 features (`features`, `word_features`, `linear`, `fitting`), with a head for each aspect
 (`aspects`); neural ones have `readers`, `models` and a training (`training`, `loop`). They are
-judged (`evaluation`), score (`scorer`) and are kept in a folder (`scorer_folder`). Pretrained
-models need no training (`likelihood`, `pair`). Each has a `metric`
-that makes a metric of it. Text and embeddings come from `sms`; files are read and
-written by `pipelines`.
+judged (`evaluation`), score (`scorer`) and are kept in a folder (`folder`). Pretrained models need
+no training (`likelihood`, `judges`, `asking`). Each of these rooms has a file `metric`, which makes
+a metric of it. Text and embeddings come from `sms`; files are read and written by `pipelines`.
 """

@@ -86,15 +86,15 @@ class Machines:
         machines._check_room(is_neural=is_neural)
         return machines
 
-    def suited_to(self, n_rows: int, *, is_neural: bool) -> Machines:
+    def suited_to(self, n_rows: int) -> Machines:
         """Return these, or workers where they are faster and nobody has said who scores.
 
-        One process finds sentences and words on one core, whatever its threads. Where no neural
-        model runs, they are most of the work.
+        It is for runs without a neural model: one process finds sentences and words, which are most
+        of the work there, on one core, whatever its threads.
         """
         asked = self.settings
         is_open = asked.workers is None and asked.cpus_per_worker is None and self.is_local
-        if is_neural or asked.local or not is_open or n_rows < ROWS_WORTH_WORKERS:
+        if asked.local or not is_open or n_rows < ROWS_WORTH_WORKERS:
             return self
         n_workers = min(
             available_threads(), n_rows // _ROWS_A_WORKER, memory_bytes() // _MEMORY_A_WORKER

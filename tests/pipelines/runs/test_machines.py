@@ -46,34 +46,31 @@ def test_ray_is_used_where_it_is_asked_for(monkeypatch, settings, variable, expe
 
 MANY = module.ROWS_WORTH_WORKERS
 GIB = 1 << 30
-# rows, cores, memory, settings, neural; workers, None for this process
+# rows, cores, memory, settings; workers, None for this process
 SUITED = [
-    (MANY, 2, 16 * GIB, {}, False, 2),
-    (MANY, 64, 64 * GIB, {}, False, 4),
-    (100 * MANY, 64, 64 * GIB, {}, False, 64),
-    (100 * MANY, 64, 8 * GIB, {}, False, 8),
-    (100 * MANY, 64, 3 * GIB // 2, {}, False, None),
-    (100 * MANY, 1, 64 * GIB, {}, False, None),
-    (MANY - 1, 64, 64 * GIB, {}, False, None),
-    (MANY, 2, 16 * GIB, {}, True, None),
-    (MANY, 2, 16 * GIB, {"local": True}, False, None),
-    (MANY, 2, 16 * GIB, {"workers": 1}, False, None),
-    (MANY, 2, 16 * GIB, {"cpus_per_worker": 2}, False, None),
-    (MANY, 2, 16 * GIB, {"workers": 8}, False, 8),
+    (MANY, 2, 16 * GIB, {}, 2),
+    (MANY, 64, 64 * GIB, {}, 4),
+    (100 * MANY, 64, 64 * GIB, {}, 64),
+    (100 * MANY, 64, 8 * GIB, {}, 8),
+    (100 * MANY, 64, 3 * GIB // 2, {}, None),
+    (100 * MANY, 1, 64 * GIB, {}, None),
+    (MANY - 1, 64, 64 * GIB, {}, None),
+    (MANY, 2, 16 * GIB, {"local": True}, None),
+    (MANY, 2, 16 * GIB, {"workers": 1}, None),
+    (MANY, 2, 16 * GIB, {"cpus_per_worker": 2}, None),
+    (MANY, 2, 16 * GIB, {"workers": 8}, 8),
 ]
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "cores", "memory", "settings", "is_neural", "n_workers"), SUITED
-)
-def test_many_rows_without_a_model_get_processes_unless_it_is_said_who_scores(
-    monkeypatch, n_rows, cores, memory, settings, is_neural, n_workers
+@pytest.mark.parametrize(("n_rows", "cores", "memory", "settings", "n_workers"), SUITED)
+def test_many_rows_get_processes_unless_it_is_said_who_scores(
+    monkeypatch, n_rows, cores, memory, settings, n_workers
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", str(cores))
     monkeypatch.setattr(module, "memory_bytes", lambda: memory)
     monkeypatch.setenv("RAY_ADDRESS", "")
     asked = Machines.of(ScoreSettings(out="out", device="cpu", **settings), is_neural=False)
-    suited = asked.suited_to(n_rows, is_neural=is_neural)
+    suited = asked.suited_to(n_rows)
     assert suited.is_local == (n_workers is None)
     if n_workers:
         assert (suited.n_workers, suited.worker_threads) == (n_workers, 1)
