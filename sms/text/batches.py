@@ -267,7 +267,9 @@ def _starts_by_rules(
     )
     left = np.flatnonzero(is_left)
     texts = paragraphs.shown.take(pa.array(left)).to_pylist()
-    wholes = paragraphs.texts.take(pa.array(paragraphs.owners[left])).to_pylist()
+    owners_left, places_of_owner = np.unique(paragraphs.owners[left], return_inverse=True)
+    of_owners = paragraphs.texts.take(pa.array(owners_left)).to_pylist()
+    wholes = [of_owners[place] for place in places_of_owner.tolist()]  # one string for each text
     owners: list[int] = []
     starts: list[int] = []
     is_failed = np.zeros(is_left.size, dtype=bool)
