@@ -40,8 +40,8 @@ def number_spans(data, span_starts, span_stops, first, table, numbers):
     """Give the bytes of spans their numbers, from one span on; return up to which this was done.
 
     It breaks off where the table is full. There are eight more bytes behind the last span, and in
-    the table. (A lookup that is a function of its own takes five times as long: numba counts the
-    references of all arrays that it passes.)
+    the table. (A look-up that is a function of its own takes five times as long, since numba is
+    slow to pass so many arrays.)
     """
     slots, hashes, starts, held, sizes = table
     last = slots.size - 1

@@ -22,7 +22,7 @@ def gather(points, rows, first, last, into, squares):
     """Copy points as float64 into `into[first:last]`, padded with zeros, and fill in |point|^2.
 
     `rows` says which point is for each row. (A call for each point would take longer than to copy
-    it: numba counts the references of all arrays that it passes.)
+    it.)
     """
     d = points.shape[1]
     for at in range(first, last):
