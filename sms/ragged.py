@@ -104,10 +104,13 @@ def places_of(lengths: np.ndarray) -> np.ndarray:
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenate `arange(start, start + length)` of every row."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if ends.size else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    """Concatenate `arange(start, start + length)` of every row; both are int64."""
+    filled = np.empty(int(lengths.sum()), np.int64)
+    if filled.size:
+        from sms.ragged_kernels import fill_ranges
+
+        fill_ranges(starts, lengths, filled)
+    return filled
 
 
 @dataclass(frozen=True, slots=True)

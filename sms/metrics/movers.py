@@ -96,7 +96,7 @@ def _distinct(rows: Ragged, weights: np.ndarray) -> tuple[Ragged, np.ndarray]:
     """
     n_values = int(rows.values.max(initial=0)) + 1
     keys = rows.owners * n_values + rows.values
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
     keys, weights = keys[order], weights[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
     totals = np.add.reduceat(weights, first) if first.size else weights

@@ -84,8 +84,9 @@ class TextRules:
 
     def counts(self, word: str) -> bool:
         """Tell whether a word counts: it has a letter or digit and is no stop word."""
-        has_content = word.isalpha() if self.words == "clark2019" else HAS_CONTENT.search(word)
-        if not has_content or _BRACKET.fullmatch(word):
+        if not word.isalpha() and (
+            self.words == "clark2019" or not HAS_CONTENT.search(word) or _BRACKET.fullmatch(word)
+        ):
             return False
         return language_of(self.language).lower(word) not in stop_words(self)
 
@@ -250,6 +251,7 @@ class Vocabulary:
         words, is_uncut = self._cut
         if not is_uncut.any():
             return chunks.expand(words), np.zeros(len(chunks), dtype=bool)
+        self._begin()  # what a splitter failed on once it is asked again
         return chunks.expand(words), chunks.sums(is_uncut[chunks.values]) > 0
 
     def _with_new(self) -> _CutChunks:
@@ -283,7 +285,8 @@ class Vocabulary:
 
         def number_of(word: str) -> int:
             form = lower(word)
-            return forms.setdefault(form, len(forms)) if HAS_CONTENT.search(form) else -1
+            has_content = form.isalpha() or HAS_CONTENT.search(form)
+            return forms.setdefault(form, len(forms)) if has_content else -1
 
         return self.column("lower", lambda words: np.array([*map(number_of, words)], np.int64))
 
@@ -303,6 +306,8 @@ class Segmenter:
 
     def __init__(self, rules: TextRules | None = None) -> None:
         self.rules = rules or TextRules()
+        language = language_of(self.rules.language)
+        self._cut = language.cutter() if self.rules.is_split else _given_sentences
         self._split = functools.partial(attempt, self.rules.splitter())
         self.vocabulary = Vocabulary(self._split, self.rules)
 
@@ -315,13 +320,13 @@ class Segmenter:
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut further texts; words have the numbers that they had in those before."""
         is_text = texts.is_valid().to_numpy(zero_copy_only=False)
-        found = self._sentences(texts.drop_null().to_pylist())
+        shown = texts.drop_null().cast(pa.string())
+        found = self._cut(shown) if len(shown) else Sentences.of([])
         cannot_be_split = np.zeros(is_text.size, dtype=bool)
         cannot_be_split[is_text] = found.cannot_be_split
         lengths = np.zeros(is_text.size, np.int64)
         lengths[is_text] = found.lengths
-        flat = pa.array([*map(without_marks, found.pieces)], pa.string())
-        trimmed = pc.utf8_trim_whitespace(flat)
+        trimmed = pc.utf8_trim_whitespace(_without_marks(found.pieces))
         filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
         owner = owners_of(lengths)[filled]
         encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
@@ -345,11 +350,18 @@ class Segmenter:
         )
         return segmented.restrict(~cannot_be_split)
 
-    def _sentences(self, texts: list[str]) -> Sentences:
-        """Cut texts into sentences, which may have white space around them."""
-        if self.rules.is_split:
-            return language_of(self.rules.language).cut(texts)
-        return Sentences.of([text.split(SENTENCE_END) for text in texts])
+
+def _given_sentences(texts: pa.StringArray) -> Sentences:
+    return Sentences.of([text.split(SENTENCE_END) for text in texts.to_pylist()])
+
+
+def _without_marks(pieces: pa.StringArray) -> pa.StringArray:
+    held = pieces.buffers()[2]
+    if held is None or b"<" not in held.to_pybytes():
+        return pieces
+    has_bracket = pc.match_substring(pieces, "<")
+    shown = [*map(without_marks, pieces.filter(has_bracket).to_pylist())]
+    return pc.replace_with_mask(pieces, has_bracket, pa.array(shown, pa.string()))
 
 
 def composed(text: str) -> str:

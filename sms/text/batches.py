@@ -1,22 +1,23 @@
 """English sentences of many texts at once, cut as `english` cuts each.
 
-What most marks are is told by a few characters around them, for all texts together: a full stop
-after an ordinary word ends a sentence, one inside of a number does not. `english` has the rules for
-the others.
+What most marks are is told by the characters around them and the word before them, for all texts
+together: a full stop after an ordinary word ends a sentence, one inside of a number does not.
+`mark_kernels` finds what is to be known of each; `english` has the rules for what that leaves.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from sms.ragged import offsets_of, owners_of
+from sms.text.byte_strings import SPARE_BYTES, ByteStrings, bytes_of
 from sms.text.english import (
-    MARKS,
     abbreviates,
     always_ends,
     english_starts,
@@ -24,269 +25,275 @@ from sms.text.english import (
     is_starter,
     is_title,
     is_usual,
-    word_before,
 )
-from sms.text.sentences import Sentences, blocks, has_breaks, has_case, without_layout
+from sms.text.marks import (
+    AFTER_TITLE,
+    AFTER_WORD,
+    BEFORE_CAPITAL,
+    BEFORE_QUOTE,
+    BEFORE_SMALL,
+    ENDS,
+    HAS_BACKTICK,
+    HAS_BRACKET,
+    HAS_BREAK,
+    HAS_WIDE,
+    IN_SPEECH,
+    IS_CASED,
+)
+from sms.text.sentences import Sentences, blocks, has_case, without_layout
 from sms.text.words import attempt
 
-
-def _table(characters: str) -> np.ndarray:
-    """Tell which bytes are among some characters; bool, shape (256,)."""
-    table = np.zeros(256, dtype=bool)
-    table[[*characters.encode()]] = True
-    return table
+MAX_WORDS = 100_000
+"""Words before marks are forgotten once there are more, so that memory is bounded."""
+_ALWAYS_ENDS, _IS_TITLE, _ABBREVIATES, _IS_PLAIN = 1, 2, 4, 8
+_LONGEST_STARTER = 80  # bytes; 20 characters
 
 
-_CAPITALS, _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
-_FULL_STOP, _EXCLAMATION, _QUESTION, _SPACE, _BACKTICK, _APOSTROPHE = b".!? `'"
-_IS_SMALL, _IS_CAPITAL, _IS_DIGIT = _table(_CAPITALS.lower()), _table(_CAPITALS), _table(_DIGITS)
-_IS_ALNUM = _IS_SMALL | _IS_CAPITAL | _IS_DIGIT
-_IS_CLOSING, _IS_OPENING = _table("\"')]}*_"), _table("\"'(`")
-_IS_ROMAN = _table("ivxIVX")
-_NEAR_END = 8
-"""So few characters before the end of a paragraph it is quicker to look for a word there."""
-_WORD_CHARACTER = re.compile(r"\w")
-_LOOKAHEAD = " " * 8
-"""Stands after the last text, so that looking ahead stays inside of the array."""
+class EnglishBatches:
+    """Cuts batches of English texts, and remembers what is known of words before marks."""
 
+    def __init__(self) -> None:
+        self._words = _WordsBeforeMarks()
 
-def english_batch(texts: Sequence[str]) -> Sentences:
-    """Cut texts, of which there is at least one, into sentences, which together are the texts."""
-    paragraphs = _Paragraphs.of(texts)
-    owner, local, is_failed = _starts(paragraphs)
-    starts = np.sort(np.concatenate([paragraphs.places, paragraphs.places[owner] + local])).tolist()
-    joined = "".join(texts)
-    stops = [*starts[1:], len(joined)]
-    pieces = [joined[start:stop] for start, stop in zip(starts, stops, strict=True)]
-    text_of = paragraphs.owners
-    lengths = np.bincount(np.concatenate([text_of, text_of[owner]]), minlength=len(texts))
-    is_failed = np.bincount(text_of, is_failed, minlength=len(texts)) > 0
-    return Sentences(pieces, lengths, is_failed)
+    def cut(self, texts: pa.StringArray) -> Sentences:
+        """Cut texts, of which none is null, into sentences, which together are the texts."""
+        if len(self._words) > MAX_WORDS:
+            self._words = _WordsBeforeMarks()
+        paragraphs = _Paragraphs.of(texts)
+        owner, start, is_failed = _starts(paragraphs, self._words)
+        starts = np.sort(np.concatenate([paragraphs.offsets[:-1], start]))
+        data, offsets = bytes_of(texts)
+        if data.size > paragraphs.data.size:  # as characters, they are where they were
+            starts = _character_starts(data)[
+                np.searchsorted(_character_starts(paragraphs.data), starts)
+            ]
+        bounds = pa.py_buffer(np.append(starts, offsets[-1]).astype(np.int32))
+        held = pa.py_buffer(data[:-SPARE_BYTES])
+        text_of = paragraphs.owners
+        return Sentences(
+            pa.StringArray.from_buffers(starts.size, bounds, held),
+            np.bincount(np.concatenate([text_of, text_of[owner]]), minlength=len(texts)),
+            np.bincount(text_of, is_failed, minlength=len(texts)) > 0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Paragraphs:
     """What texts are cut into by lines and tags, in order."""
 
-    shown: Sequence[str]
-    """Each without line ends and tags."""
-    wholes: Sequence[str]
-    """The text of each."""
+    texts: pa.StringArray
     owners: np.ndarray
-    """The number of that text."""
-    places: np.ndarray
-    """Where each starts in the joined texts."""
+    """The number of the text that each is of."""
+    shown: pa.StringArray
+    """Each without line ends and tags, spaces in their place."""
+    data: np.ndarray
+    offsets: np.ndarray
+    """Their bytes, and where each starts in them and the last one ends."""
+    is_cased: np.ndarray
+    """Whether capitals mean something in the text of each; bool."""
+    is_usual: np.ndarray
+    """Whether `sentencex` goes by words and marks alone; bool."""
+    has_backtick: np.ndarray
+    n_marks: int
+    """How many marks there are at most."""
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> _Paragraphs:
-        breaks = [*map(has_breaks, texts)]
-        if not any(breaks):
-            sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-            return cls(texts, texts, np.arange(len(texts)), offsets_of(sizes)[:-1])
-        cut = [
-            blocks(text) if broken else [text] for text, broken in zip(texts, breaks, strict=True)
-        ]
-        flat = [block for blocks_of_text in cut for block in blocks_of_text]
-        owners = owners_of(np.fromiter(map(len, cut), np.int64, len(cut)))
-        wholes = [texts[number] for number in owners.tolist()]
-        sizes = np.fromiter(map(len, flat), np.int64, len(flat))
-        shown = [
-            without_layout(block) if breaks[number] else block
-            for block, number in zip(flat, owners.tolist(), strict=True)
-        ]
-        return cls(shown, wholes, owners, offsets_of(sizes)[:-1])
+    def of(cls, texts: pa.StringArray) -> _Paragraphs:
+        data, offsets = bytes_of(texts)
+        traits, n_marks = _traits(data, offsets)
+        is_cased = traits & IS_CASED > 0
+        doubtful = np.flatnonzero(~is_cased & (traits & HAS_WIDE > 0))
+        is_cased[doubtful] = [*map(has_case, texts.take(pa.array(doubtful)).to_pylist())]
+        is_broken = traits & (HAS_BREAK | HAS_BRACKET) > 0
+        shown, owners = texts, np.arange(len(texts))
+        if is_broken.any():
+            shown, owners = _blocks(texts, is_broken)
+            data, offsets = bytes_of(shown)
+            traits, n_marks = _traits(data, offsets)
+        usual = np.ones(traits.size, dtype=bool)
+        doubtful = np.flatnonzero(traits & (HAS_WIDE | HAS_BRACKET))
+        usual[doubtful] = [*map(is_usual, shown.take(pa.array(doubtful)).to_pylist())]
+        has_backtick = traits & HAS_BACKTICK > 0
+        return cls(
+            texts, owners, shown, data, offsets, is_cased[owners], usual, has_backtick, n_marks
+        )
 
 
-def _starts(paragraphs: _Paragraphs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where sentences start inside of paragraphs: the paragraph, the character in it.
+def _traits(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int]:
+    from sms.text.mark_kernels import find_traits
+
+    traits = np.empty(offsets.size - 1, np.uint8)
+    return traits, find_traits(data, offsets, traits)
+
+
+def _blocks(texts: pa.StringArray, is_broken: np.ndarray) -> tuple[pa.StringArray, np.ndarray]:
+    """Cut texts with lines or tags where these end sentences.
+
+    Returned are the paragraphs as the rules see them, and the number of the text of each.
+    """
+    cut = [
+        [*map(without_layout, blocks(text))] if broken else [text]
+        for text, broken in zip(texts.to_pylist(), is_broken.tolist(), strict=True)
+    ]
+    owners = owners_of(np.fromiter(map(len, cut), np.int64, len(cut)))
+    return pa.array([block for of_text in cut for block in of_text], pa.string()), owners
+
+
+def _character_starts(data: np.ndarray) -> np.ndarray:
+    """Return where the characters of UTF-8 start, and where the last one ends."""
+    return np.append(np.flatnonzero(data & 0xC0 != 0x80), data.size)
+
+
+class _Marks(NamedTuple):
+    """The marks of paragraphs that may end a sentence; arrays with a value for each."""
+
+    owner: np.ndarray
+    """The number of the paragraph."""
+    kind: np.ndarray
+    """What decides about it, as `mark_kernels` says."""
+    at: np.ndarray
+    """Its place in the bytes of all paragraphs."""
+    next: np.ndarray
+    """Where the next sentence starts, if one ends."""
+    first: np.ndarray
+    """Where the first word of that starts."""
+    word_start: np.ndarray
+    """Where the word before the mark starts, if that decides."""
+    word_stop: np.ndarray
+
+    @classmethod
+    def of(cls, paragraphs: _Paragraphs) -> _Marks:
+        from sms.text.mark_kernels import find_marks
+
+        bounds = np.zeros_like(paragraphs.offsets)
+        columns = np.empty((6, paragraphs.n_marks), np.int64)
+        n_marks = find_marks(paragraphs.data, paragraphs.offsets, *columns, bounds)
+        return cls(owners_of(np.diff(bounds)), *columns[:, :n_marks])
+
+
+class _WordsBeforeMarks:
+    """What is known of the words before marks: asked once for each."""
+
+    def __init__(self) -> None:
+        self._words = ByteStrings()
+        self._known = np.empty(0, np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def look_up(self, data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        """Return what is known of the words between places; bits."""
+        numbers = self._words.number(data, starts, stops)
+        new = self._words.texts(self._known.size)
+        if new:
+            self._known = np.append(self._known, np.array([*map(_known_of, new)], np.uint8))
+        return self._known[numbers]
+
+
+def _known_of(word: str) -> int:
+    known = _IS_PLAIN if is_plain(word) else 0
+    if always_ends(word):
+        return known | _ALWAYS_ENDS
+    if is_title(word):
+        return known | _IS_TITLE
+    return known | (_ABBREVIATES if abbreviates(word) else 0)
+
+
+def _decided(
+    marks: _Marks, paragraphs: _Paragraphs, words: _WordsBeforeMarks
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tell which marks surely end a sentence, and which the rules must look at; bool each."""
+    kind, owner, known = marks.kind, marks.owner, np.zeros(marks.kind.size, np.uint8)
+    asked = np.flatnonzero(kind >= AFTER_WORD)
+    known[asked] = words.look_up(paragraphs.data, marks.word_start[asked], marks.word_stop[asked])
+    is_after_word = (kind >= AFTER_WORD) & (kind < BEFORE_QUOTE) & paragraphs.is_usual[owner]
+    is_before_quote = (kind == BEFORE_QUOTE) & paragraphs.has_backtick[owner]
+    is_end = (
+        (kind == ENDS)
+        | (is_after_word & (known & _ALWAYS_ENDS > 0))
+        | (is_before_quote & (known & _IS_PLAIN > 0))
+    )
+    abbreviates = is_after_word & (known & _ABBREVIATES > 0)
+    goes_on = (is_after_word & (kind >= AFTER_TITLE) & (known & _IS_TITLE > 0)) | (
+        ((kind == IN_SPEECH) | (abbreviates & (kind == BEFORE_SMALL))) & paragraphs.is_cased[owner]
+    )
+    tried = np.flatnonzero(abbreviates & (kind == BEFORE_CAPITAL))
+    goes_on[tried] = [not is_starter(word, 0) for word in _next_words(tried, marks, paragraphs)]
+    return is_end, ~(is_end | goes_on)
+
+
+def _next_words(numbers: np.ndarray, marks: _Marks, paragraphs: _Paragraphs) -> Iterator[str]:
+    """Give what follows marks, of which these are the numbers: the next word and a little more."""
+    first, stop = marks.first[numbers], paragraphs.offsets[marks.owner[numbers] + 1]
+    last = np.minimum(first + _LONGEST_STARTER, stop)
+    for start, end in zip(first.tolist(), last.tolist(), strict=True):
+        yield paragraphs.data[start:end].tobytes().decode(errors="ignore")
+
+
+def _starts(
+    paragraphs: _Paragraphs, words: _WordsBeforeMarks
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where sentences start, but for the first of each paragraph: the paragraph, the byte.
 
     Also return which paragraphs cannot be cut.
     """
-    shown = paragraphs.shown
-    marks = _Marks(shown, paragraphs.wholes)
-    is_failed = np.zeros(len(shown), dtype=bool)
-    if not marks.open_places.size:
-        return marks.owner[marks.is_end], marks.start[marks.is_end], is_failed
-    is_open = np.zeros(len(shown), dtype=bool)
-    is_open[marks.open_owner] = True
-    is_known = marks.is_end & is_open[marks.owner]
-    known_bounds = offsets_of(np.bincount(marks.owner[is_known], minlength=len(shown))).tolist()
-    open_bounds = offsets_of(np.bincount(marks.open_owner, minlength=len(shown))).tolist()
-    known, places = marks.start[is_known].tolist(), marks.open_places.tolist()
-    owners: list[int] = []
-    starts: list[int] = []
-    for number in np.flatnonzero(is_open).tolist():
-        cut = partial(
-            english_starts,
-            whole=paragraphs.wholes[number],
-            marks=places[open_bounds[number] : open_bounds[number + 1]],
-            known=known[known_bounds[number] : known_bounds[number + 1]],
-        )
-        found = attempt(cut, shown[number])
-        if found is None:
-            is_failed[number] = True
-            continue
-        starts += found
-        owners += [number] * len(found)
-    is_done = marks.is_end & ~is_open[marks.owner]
+    marks = _Marks.of(paragraphs)
+    is_end, is_open = _decided(marks, paragraphs, words)
+    is_left = np.zeros(len(paragraphs.shown), dtype=bool)
+    is_left[marks.owner[is_open]] = True
+    is_done = is_end & ~is_left[marks.owner]
+    owners, starts, is_failed = _starts_by_rules(paragraphs, marks, is_end, is_open, is_left)
     return (
-        np.concatenate([marks.owner[is_done], np.array(owners, np.int64)]),
-        np.concatenate([marks.start[is_done], np.array(starts, np.int64)]),
+        np.concatenate([marks.owner[is_done], owners]),
+        np.concatenate([marks.next[is_done], starts]),
         is_failed,
     )
 
 
-class _Cased(dict[int, bool]):
-    """In which paragraphs capitals mean something; found where it is asked."""
-
-    def __init__(self, wholes: Sequence[str]) -> None:
-        self._wholes = wholes
-
-    def __missing__(self, number: int) -> bool:
-        self[number] = has_case(self._wholes[number])
-        return self[number]
-
-
-class _Marks:
-    """The marks of paragraphs: those that surely end a sentence, and those that may.
-
-    An array with a value for each mark has the name of that value. Each `_decide` is about one kind
-    of marks, of which it finds those that surely end a sentence, and those that surely do not.
-    """
-
-    def __init__(self, shown: Sequence[str], wholes: Sequence[str]) -> None:
-        padded = [*shown, _LOOKAHEAD]
-        self._shown, self._is_cased = shown, _Cased(wholes)
-        self._joined = " ".join(padded)
-        # characters outside ASCII become question marks, so that the rules look at them
-        self._codes = codes = np.frombuffer(
-            b" ".join([text.encode("ascii", "replace") for text in padded]), np.uint8
+def _starts_by_rules(
+    paragraphs: _Paragraphs,
+    marks: _Marks,
+    is_end: np.ndarray,
+    is_open: np.ndarray,
+    is_left: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the same for the paragraphs that are left, of which some marks are open."""
+    is_known = is_end & is_left[marks.owner]
+    begins = paragraphs.offsets[marks.owner]
+    known, places = (marks.next - begins)[is_known].tolist(), (marks.at - begins)[is_open].tolist()
+    known_bounds, bounds = (
+        offsets_of(np.bincount(marks.owner[chosen], minlength=is_left.size)).tolist()
+        for chosen in (is_known, is_open)
+    )
+    left = np.flatnonzero(is_left)
+    texts = paragraphs.shown.take(pa.array(left)).to_pylist()
+    owners_left, places_of_owner = np.unique(paragraphs.owners[left], return_inverse=True)
+    of_owners = paragraphs.texts.take(pa.array(owners_left)).to_pylist()
+    wholes = [of_owners[place] for place in places_of_owner.tolist()]  # one string for each text
+    owners: list[int] = []
+    starts: list[int] = []
+    is_failed = np.zeros(is_left.size, dtype=bool)
+    for number, text, whole in zip(left.tolist(), texts, wholes, strict=True):
+        found = _english_starts(
+            text,
+            whole,
+            places[bounds[number] : bounds[number + 1]],
+            known[known_bounds[number] : known_bounds[number + 1]],
         )
-        sizes = np.fromiter(map(len, shown), np.int64, len(shown))
-        stops = np.cumsum(sizes + 1) - 1
-        self._at = at = np.flatnonzero(
-            (codes == _FULL_STOP) | (codes == _QUESTION) | (codes == _EXCLAMATION)
-        )
-        self.owner = np.searchsorted(stops, at, side="right")
-        begin, self._stop = (stops - sizes)[self.owner], stops[self.owner]
-        self._mark, self._before, self._behind = codes[at], codes[at - 1], codes[at + 1]
-        self._look_ahead(begin)
+        if found is None:
+            is_failed[number] = True
+            continue
+        owners += [number] * len(found)
+        starts += found
+    owner = np.array(owners, np.int64)
+    return owner, paragraphs.offsets[owner] + np.array(starts, np.int64), is_failed
 
-        self.is_end = np.zeros(at.size, dtype=bool)
-        self._goes_on = np.zeros(at.size, dtype=bool)
-        self._decide_after_words()
-        self._decide_before_quotes_apart()
-        self._decide_inside_speech()
-        self._decide_questions()
 
-        is_open = self._are_open()
-        self.start = self._next - begin
-        """Where the next sentence starts in the paragraph, if one does."""
-        self.open_owner = self.owner[is_open]
-        """The paragraph of each mark that may end a sentence."""
-        self.open_places = (at - begin)[is_open]
-        """Where that mark is in the paragraph."""
-
-    def _look_ahead(self, begin: np.ndarray) -> None:
-        """Find what closes the sentence, one or two spaces, and what opens the next one."""
-        codes = self._codes
-        self._has_closing = _IS_CLOSING[self._behind]
-        space = self._at + 1 + self._has_closing
-        has_space = codes[space] == _SPACE
-        self._next = start = space + has_space + (has_space & (codes[space + 1] == _SPACE))
-        is_backtick_apart = (codes[start] == _BACKTICK) & (codes[start + 1] == _SPACE)
-        self._first = start + _IS_OPENING[codes[start]] + is_backtick_apart
-        next_code = codes[self._first]
-        self._is_small, self._is_digit = _IS_SMALL[next_code], _IS_DIGIT[next_code]
-        self._is_apart = self._before == _SPACE
-        self._word_end = self._at - self._is_apart
-        self._is_before_word = (
-            has_space & (self._first < self._stop) & (self._word_end > begin) & _IS_ALNUM[next_code]
-        )
-
-    def _decide_after_words(self) -> None:
-        """Look at the word before a full stop, as in `it rained.`, `Mr. Smith`, `the U.S. army`."""
-        usual = np.fromiter(map(is_usual, self._shown), bool, len(self._shown))
-        tried = np.flatnonzero(
-            self._is_before_word
-            & (self._mark == _FULL_STOP)
-            & ~(self._has_closing & self._is_small)
-            & ~(self._is_apart & self._is_digit)
-            & usual[self.owner]
-        )
-        words = [word_before(self._joined, end) for end in self._word_end[tried].tolist()]
-        self.is_end[tried] = [*map(always_ends, words)]
-        for k in np.flatnonzero(~self.is_end[tried] & ~self._has_closing[tried]).tolist():
-            self._goes_on[tried[k]] = self._is_abbreviation(tried[k], words[k])
-
-    def _is_abbreviation(self, k: int, word: str) -> bool:
-        """Tell whether a full stop abbreviates the word before it, and no sentence follows."""
-        if is_title(word):
-            return True
-        if self._is_apart[k] or self._is_digit[k] or not abbreviates(word):
-            return False
-        if self._is_small[k]:
-            return self._is_cased[self.owner[k]]
-        return not is_starter(self._joined, self._first[k])
-
-    def _decide_before_quotes_apart(self) -> None:
-        """Look at `he left . ' Nobody`, where backticks open quotations."""
-        codes, at = self._codes, self._at
-        tried = np.flatnonzero(
-            self._is_apart
-            & (self._mark == _FULL_STOP)
-            & (self._behind == _SPACE)
-            & (codes[at + 2] == _APOSTROPHE)
-            & (codes[at + 3] == _SPACE)
-            & _IS_CAPITAL[codes[at + 4]]
-            & (at + 4 < self._stop)
-        )
-        self._next[tried] = at[tried] + 4
-        places = zip(self.owner[tried].tolist(), self._word_end[tried].tolist(), strict=True)
-        self.is_end[tried] = [
-            "`" in self._shown[owner] and is_plain(word_before(self._joined, end))
-            for owner, end in places
-        ]
-
-    def _decide_inside_speech(self) -> None:
-        """Look at `"Who?" he said`; behind two letters it is no enumerator's mark."""
-        before_that = self._codes[self._at - 2]
-        is_behind_word = (_IS_SMALL & ~_IS_ROMAN)[self._before] & _IS_SMALL[before_that]
-        tried = np.flatnonzero(
-            self._is_before_word
-            & self._has_closing
-            & self._is_small
-            & _IS_ALNUM[self._before]
-            & ((self._mark == _FULL_STOP) | is_behind_word)
-        )
-        self._goes_on[tried] = [self._is_cased[owner] for owner in self.owner[tried].tolist()]
-
-    def _decide_questions(self) -> None:
-        """Look at `Who? Nobody.`; the mark may be another character outside ASCII."""
-        tried = np.flatnonzero(
-            self._is_before_word
-            & (self._mark != _FULL_STOP)
-            & ~self._has_closing
-            & _IS_ALNUM[self._codes[self._word_end - 1]]
-            & (self._is_apart | ~self._is_small)
-        )
-        self.is_end[tried] = [self._joined[place] in "!?" for place in self._at[tried].tolist()]
-
-    def _are_open(self) -> np.ndarray:
-        """Tell which marks the rules must look at."""
-        at, stop, behind = self._at, self._stop, self._behind
-        is_last = self._next >= stop
-        # `3.5`, `cnn.com`, `U.S`
-        is_inside = (self._mark != _QUESTION) & (
-            (_IS_ALNUM & ~_IS_CAPITAL)[behind]
-            | (_IS_CAPITAL[behind] & (_IS_ALNUM & ~_IS_SMALL)[self._before])
-        )
-        is_open = ~(self.is_end | self._goes_on | is_last | is_inside)
-        near_end = np.flatnonzero(is_open & (stop - at <= _NEAR_END))
-        is_open[near_end] = [
-            _WORD_CHARACTER.search(self._joined, place + 1, end) is not None
-            for place, end in zip(at[near_end].tolist(), stop[near_end].tolist(), strict=True)
-        ]
-        tried = np.flatnonzero(is_open & (self._mark == _QUESTION))
-        is_open[tried] = [self._joined[place] in MARKS for place in at[tried].tolist()]
-        return is_open
+def _english_starts(text: str, whole: str, marks: list[int], known: list[int]) -> list[int] | None:
+    """Return what `english_starts` does, places in bytes; None where it fails."""
+    if text.isascii():
+        return attempt(partial(english_starts, whole=whole, marks=marks, known=known), text)
+    characters = _character_starts(np.frombuffer(text.encode(), np.uint8))
+    marks, known = (np.searchsorted(characters, places).tolist() for places in (marks, known))
+    found = attempt(partial(english_starts, whole=whole, marks=marks, known=known), text)
+    return None if found is None else characters[found].tolist()

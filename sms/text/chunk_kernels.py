@@ -1,13 +1,10 @@
-"""Compiled loops over the bytes of texts: where chunks are, and the numbers they have."""
+"""Compiled loop over the bytes of texts: where the chunks between white space are."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sms.compiled import kernel
-
-_OFFSET_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
-_HALF = np.uint64(32)
 
 _IS_SPACE, _MAY_BEGIN_SPACE = 1, 2
 _KINDS = np.zeros(256, np.uint8)
@@ -36,66 +33,26 @@ def wide_space(data, at):
 
 
 @kernel()
-def place_all(slots, hashes, sizes):
-    """Give every chunk a slot in an empty table."""
-    last = slots.size - 1
-    for number in range(sizes[0]):
-        slot = np.int64(hashes[number] & np.uint64(last))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & last
-        slots[slot] = number
+def find_chunks(data, offsets, starts, stops, bounds):
+    """Find where the chunks of texts are; return how many there are, and in `bounds` of each text.
 
-
-@kernel()
-def number_chunks(data, offsets, first, table, numbers, bounds):
-    """Give chunks their numbers, from one text on; return up to which text this was done.
-
-    It breaks off, before the text that it returns, where the table is full.
+    `bounds` begins with 0: the chunks of a text are numbers `bounds[text]` to `bounds[text + 1]`.
     """
-    slots, hashes, starts, held, sizes = table
-    last = slots.size - 1
-    for text in range(first, offsets.size - 1):
-        filled = bounds[text]
-        at, end = np.int64(offsets[text]), np.int64(offsets[text + 1])
-        while at < end:
-            start, code, space = at, _OFFSET_BASIS, 0
-            while at < end:
-                kind = _KINDS[data[at]]
-                if kind:
-                    space = 1 if kind == _IS_SPACE else wide_space(data, at)
-                    if space:
-                        break
-                code = (code ^ np.uint64(data[at])) * _PRIME
-                at += 1
-            stop = at
-            at += space
-            if start == stop:
-                continue
-            code ^= code >> _HALF
-            slot = np.int64(code & np.uint64(last))
-            number = slots[slot]
-            while number >= 0:
-                begin = starts[number]
-                if hashes[number] == code and starts[number + 1] - begin == stop - start:
-                    k = start
-                    while k < stop and data[k] == held[begin + k - start]:
-                        k += 1
-                    if k == stop:
-                        break
-                slot = (slot + 1) & last
-                number = slots[slot]
-            if number < 0:
-                number = sizes[0]
-                begin = starts[number]
-                behind = begin + stop - start
-                if number == hashes.size or behind > held.size:
-                    return text
-                for k in range(stop - start):
-                    held[begin + k] = data[start + k]
-                hashes[number], starts[number + 1] = code, behind
-                slots[slot] = number
-                sizes[0] = number + 1
-            numbers[filled] = number
-            filled += 1
-        bounds[text + 1] = filled
-    return offsets.size - 1
+    n_starts = n_stops = np.int64(0)
+    for text in range(offsets.size - 1):
+        end, was_space, space_end = offsets[text + 1], True, np.int64(0)
+        for at in range(offsets[text], end):
+            kind = _KINDS[data[at]]
+            if kind == _MAY_BEGIN_SPACE:
+                space_end = at + wide_space(data, at)
+            # without branches, which the processor would guess wrong at every second chunk
+            is_space = (kind == _IS_SPACE) | (at < space_end)
+            starts[n_starts] = stops[n_stops] = at
+            n_starts += was_space & ~is_space
+            n_stops += is_space & ~was_space
+            was_space = is_space
+        if not was_space:
+            stops[n_stops] = end
+            n_stops += 1
+        bounds[text + 1] = n_stops
+    return n_stops

@@ -8,16 +8,17 @@ those of the package stopwordsiso, or in `data`, whose README names their source
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import metadata, util
 
+import pyarrow as pa
 import regex
 
 from sms.data_files import data_text
 from sms.language_codes import language_code, rows, scripts_of
-from sms.text.batches import english_batch
+from sms.text.batches import EnglishBatches
 from sms.text.english import ENGLISH, english_starts
 from sms.text.sentences import (
     LINES,
@@ -132,7 +133,10 @@ class Language:
         """Return a word in small letters, with straight apostrophes: equal words are equal so."""
         if self.has_dotless_i:
             word = word.replace("İ", "i").replace("I", "\N{LATIN SMALL LETTER DOTLESS I}")
-        return word.lower().translate(_FOLDED if self._is_unicode else _STRAIGHT)
+        lower = word.lower()
+        if lower.isascii():
+            return lower
+        return lower.translate(_FOLDED if self._is_unicode else _STRAIGHT)
 
     @property
     def _is_unicode(self) -> bool:
@@ -154,11 +158,13 @@ class Language:
         version = f"-{metadata.version('stopwordsiso')}" if is_package else ""
         return f"{self.stop_list}{version}{f'+{self.added_name}' if self.added_name else ''}"
 
-    def cut(self, texts: Sequence[str]) -> Sentences:
-        """Cut many texts as `sentences` cuts each; English ones together, which is quicker."""
-        if self.code == "en" and texts:
-            return english_batch(texts)
-        return Sentences.of([attempt(self.sentences, text) for text in texts])
+    def cutter(self) -> Callable[[pa.StringArray], Sentences]:
+        """Return what cuts many texts as `sentences` cuts each, English ones together."""
+        if self.code == "en":
+            return EnglishBatches().cut
+        return lambda texts: Sentences.of(
+            [attempt(self.sentences, text) for text in texts.to_pylist()]
+        )
 
     def sentences(self, text: str) -> list[str]:
         """Cut a text into sentences; together they are the text."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
+import pyarrow as pa
 import regex
 import sentencex
 
@@ -44,7 +45,7 @@ _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one
 class Sentences:
     """The sentences of many texts, with the white space around them."""
 
-    pieces: list[str]
+    pieces: pa.StringArray
     """Those of one text after those of the other."""
     lengths: np.ndarray
     """How many each text has, int64, shape (n_texts,)."""
@@ -56,7 +57,11 @@ class Sentences:
         """Join the sentences of texts, None for one that cannot be split."""
         pieces = [piece for text in texts for piece in text or ()]
         lengths = np.array([len(text or ()) for text in texts], np.int64)
-        return cls(pieces, lengths, np.array([text is None for text in texts], dtype=bool))
+        return cls(
+            pa.array(pieces, pa.string()),
+            lengths,
+            np.array([text is None for text in texts], dtype=bool),
+        )
 
 
 def library_ends(code: str, text: str) -> list[int]:

@@ -99,6 +99,8 @@ def is_panic(error: BaseException) -> bool:
 
 def split_words(chunk: str) -> list[str]:
     """Split where BERT's basic tokeniser does, but keep contractions, numbers and acronyms."""
+    if chunk.isascii() and chunk.isalpha():  # most chunks are a word
+        return [chunk]
     return _WORD.findall(_visible(chunk))
 
 

@@ -168,10 +168,11 @@ class _Chunk:
         most = int(max(n.max(), m.max())) + SPARE_ROWS
         x, y = np.zeros((2, most, padded_dimension(texts.word_points.shape[1])))
         squares_x, squares_y = np.empty((2, most))
+        rows_x, rows_y = np.empty((2, most), np.int64)
         refused = lay_out(
             texts.word_points, texts.sentence_points, texts.members.values, masses.weights,
             texts.members.offsets, texts.splits, masses.totals, left, right, problems,
-            x, y, squares_x, squares_y, self._blocks_at, self._blocks,
+            rows_x, rows_y, x, y, squares_x, squares_y, self._blocks_at, self._blocks,
             self._left_at, self._right_at, self._mass, self._place,
             self._n_words, self._m_words, self._n, self._m,
         )  # fmt: skip

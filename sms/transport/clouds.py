@@ -18,7 +18,7 @@ WORDS, SENTENCES, JOINT = 1, 2, 4
 @kernel()
 def lay_out(
     word_points, sentence_points, members, weights, offsets, splits, totals, left, right, problems,
-    x, y, squares_x, squares_y, blocks_at, blocks, left_at, right_at, mass, place,
+    rows_x, rows_y, x, y, squares_x, squares_y, blocks_at, blocks, left_at, right_at, mass, place,
     n_words, m_words, n_points, m_points,
 ):  # fmt: skip
     """Cancel what pairs share, gather the other points, and fill in the blocks of their distances.
@@ -32,7 +32,7 @@ def lay_out(
         cloud_x, cloud_y = left[p], right[p]
         shared = math.gcd(totals[cloud_x], totals[cloud_y])
         factor_x, factor_y = totals[cloud_y] // shared, totals[cloud_x] // shared
-        n = m = n_wrong = np.int64(0)  # a literal 0 is a type of its own
+        n = m = np.int64(0)  # a literal 0 is a type of its own
         n_words[p] = m_words[p] = 0
         for part in range(2):
             if problems == (SENTENCES if part == 0 else WORDS):
@@ -57,24 +57,29 @@ def lay_out(
                     mass_i -= same
                     mass_j -= same
                 if mass_i > 0:
-                    square = _gather(word_points, sentence_points, part, members[i_now], x, n)
-                    n_wrong += not square <= LARGEST
-                    squares_x[n] = square
+                    rows_x[n] = members[i_now]
                     mass[left_at[p] + n] = mass_i
                     place[left_at[p] + n] = i_now - offsets[cloud_x]
                     n += 1
                 if mass_j > 0:
-                    square = _gather(word_points, sentence_points, part, members[j_now], y, m)
-                    n_wrong += not square <= LARGEST
-                    squares_y[m] = square
+                    rows_y[m] = members[j_now]
                     mass[right_at[p] + m] = mass_j
                     place[right_at[p] + m] = j_now - offsets[cloud_y]
                     m += 1
             if part == 0:
                 n_words[p], m_words[p] = n, m
+        n_points[p], m_points[p] = n, m
+        gather(word_points, rows_x, np.int64(0), n_words[p], x, squares_x)
+        gather(word_points, rows_y, np.int64(0), m_words[p], y, squares_y)
+        gather(sentence_points, rows_x, n_words[p], n, x, squares_x)
+        gather(sentence_points, rows_y, m_words[p], m, y, squares_y)
+        n_wrong = 0
+        for k in range(n):
+            n_wrong += not squares_x[k] <= LARGEST
+        for k in range(m):
+            n_wrong += not squares_y[k] <= LARGEST
         if n_wrong:
             return p
-        n_points[p], m_points[p] = n, m
         width = m + SPARE_COLUMNS
         end = blocks_at[p] + (n + SPARE_ROWS) * width
         block = blocks[blocks_at[p] : end].reshape(n + SPARE_ROWS, width)
@@ -85,10 +90,3 @@ def lay_out(
         cost_block(x, first, row, y, first, column, squares_x, squares_y, block)
         cost_block(x, row, n, y, column, m, squares_x, squares_y, block)
     return -1
-
-
-@kernel(inner=True)
-def _gather(word_points, sentence_points, part, row, into, at):
-    if part == 0:
-        return gather(word_points, row, into, at)
-    return gather(sentence_points, row, into, at)

@@ -9,6 +9,7 @@ from sms.compiled import SUMS, kernel
 SPARE_ROWS, SPARE_COLUMNS = 3, 2
 """How far whole blocks reach beyond the costs that are asked for."""
 _CANCELLATION = 1e-3  # below this share of the squared norms a distance is summed directly
+_NEAR = -1.0  # stands for a distance that is
 
 
 def padded_dimension(d: int) -> int:
@@ -17,17 +18,23 @@ def padded_dimension(d: int) -> int:
 
 
 @kernel(inner=True, fastmath=SUMS)
-def gather(points, row, into, at):
-    """Copy one point as float64 into row `at` of `into`, padded with zeros; return |point|^2."""
+def gather(points, rows, first, last, into, squares):
+    """Copy points as float64 into `into[first:last]`, padded with zeros, and fill in |point|^2.
+
+    `rows` says which point is for each row. (A call for each point would take longer than to copy
+    it.)
+    """
     d = points.shape[1]
-    square = 0.0
-    for k in range(d):
-        value = np.float64(points[row, k])
-        into[at, k] = value
-        square += value * value
-    for k in range(d, into.shape[1]):
-        into[at, k] = 0.0
-    return square
+    for at in range(first, last):
+        row = rows[at]
+        square = 0.0
+        for k in range(d):
+            value = np.float64(points[row, k])
+            into[at, k] = value
+            square += value * value
+        for k in range(d, into.shape[1]):
+            into[at, k] = 0.0
+        squares[at] = square
 
 
 @kernel(inner=True, fastmath=SUMS)
@@ -117,9 +124,14 @@ def cost_block(x, n0, n1, y, m0, m1, squares_x, squares_y, into):
             if (m1 - m0) % 3 == 1:
                 _dots_4x1(x, i, y, m1 - 1, d, into)
     for i in range(n0, n1):
-        for j in range(m0, m1):
+        n_near = 0
+        for j in range(m0, m1):  # vectorised, as it has no branch
             norms = squares_x[i] + squares_y[j]
             square = norms - 2.0 * into[i, j]
-            if square < _CANCELLATION * norms:
-                square = _squared_distance(x, i, y, j, d)
-            into[i, j] = np.sqrt(square)
+            is_near = square < _CANCELLATION * norms
+            n_near += is_near
+            into[i, j] = _NEAR if is_near else np.sqrt(square)
+        if n_near:
+            for j in range(m0, m1):
+                if into[i, j] == _NEAR:
+                    into[i, j] = np.sqrt(_squared_distance(x, i, y, j, d))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sms.ragged import offsets_of
-from sms.text import Segmenter, TextRules, english, sentences, split_sentences
+from sms.text import Segmenter, TextRules, batches, english, sentences, split_sentences
 from sms.text.languages import LANGUAGES
 from sms.text.sentences import SENTENCE_END, blocks, joined, library_ends
 from tests.sms.cases import cases
@@ -75,7 +75,7 @@ def test_pieces_are_the_text_on_damaged_texts():
 def test_hard_texts_are_cut(language, unit):
     text = unit * (12_000 // len(unit))  # longer than what the library is shown at once
     assert "".join(split_sentences(text, language)) == text
-    assert "".join(LANGUAGES[language].cut([text]).pieces) == text
+    assert "".join(LANGUAGES[language].cutter()(pa.array([text])).pieces.to_pylist()) == text
 
 
 def test_library_is_shown_a_long_text_in_parts(monkeypatch):
@@ -112,11 +112,39 @@ def test_a_batch_is_cut_as_each_text_is():
     rng = random.Random(2)
     cases = [text.replace("¦", "") for text in BY_LANGUAGE["en"].values()]
     texts = ["", ".", " ", "a", *cases, *(random_text(rng, cases) for _ in range(20_000))]
-    cut = LANGUAGES["en"].cut(texts)
-    assert not cut.cannot_be_split.any()
-    starts = offsets_of(cut.lengths).tolist()
-    for text, start, stop in zip(texts, starts[:-1], starts[1:], strict=True):
-        assert cut.pieces[start:stop] == (split_sentences(text) or [""]), repr(text)
+    cut_batch = LANGUAGES["en"].cutter()
+    for batch in (texts[:5_000], texts[5_000:]):  # the second one knows the words of the first
+        cut = cut_batch(pa.array(["", *batch])[1:])
+        assert not cut.cannot_be_split.any()
+        pieces, starts = cut.pieces.to_pylist(), offsets_of(cut.lengths).tolist()
+        for text, start, stop in zip(batch, starts[:-1], starts[1:], strict=True):
+            assert pieces[start:stop] == (split_sentences(text) or [""]), repr(text)
+
+
+def test_a_paragraph_is_cut_without_regard_to_the_text_before_it():
+    texts = ["`He left", ". ' Nobody saw `it' ."]
+    cut = LANGUAGES["en"].cutter()(pa.array(texts))
+    assert cut.lengths.tolist() == [len(split_sentences(text)) for text in texts]
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029", "<ſ>", "<t>"])
+def test_lines_and_tags_of_several_bytes_leave_all_else_in_its_place(mark):
+    text = f"É fell. “Oh,” he said.{mark}É rose.{mark} He ran. É sat."
+    cut = LANGUAGES["en"].cutter()(pa.array(["It rained. É left.", text, "We left. É came."]))
+    expected = [
+        split_sentences("It rained. É left."),
+        split_sentences(text),
+        ["We left. ", "É came."],
+    ]
+    assert cut.pieces.to_pylist() == [piece for pieces in expected for piece in pieces]
+
+
+def test_words_before_marks_are_forgotten_when_they_are_too_many(monkeypatch):
+    monkeypatch.setattr(batches, "MAX_WORDS", 3)
+    cut_batch = LANGUAGES["en"].cutter()
+    for k in range(4):
+        texts = [f"He saw Mr. A{k}. Smith{k} and w{k}. He left b{k}. It rained."]
+        assert cut_batch(pa.array(texts)).pieces.to_pylist() == split_sentences(texts[0])
 
 
 def test_an_ordinary_word_ends_a_sentence_by_the_rules_too(monkeypatch):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from sms.encoders.bert import minilm_folder
-from sms.text import SegmentedTexts, Segmenter, TextRules, stop_words
+from sms.text import SegmentedTexts, Segmenter, TextRules, Vocabulary, stop_words
 from sms.text.languages import language_of
-from sms.text.words import clark2019_words, split_words
+from sms.text.words import attempt, clark2019_words, split_words
 from tests.sms.cases import WAYS_TO_CUT, cases
 
 CASES = cases("texts")
@@ -206,3 +206,19 @@ def test_whole_texts_by_hand():
     assert as_sentences(cut) == [cut.sentences[:1], [], cut.sentences[1:], cut.sentences[:1]]
     assert as_words(cut)[0] == [["The", "cat", "sat", ".", "It", "slept", "."]]
     assert cut.sentence_words.lengths.tolist() == [7, 3]
+
+
+def test_a_chunk_that_a_splitter_failed_on_is_asked_again():
+    faults = iter([OSError("once")])
+
+    def split(chunk):
+        for fault in faults:
+            raise fault
+        return [chunk]
+
+    vocabulary = Vocabulary(functools.partial(attempt, split), TextRules())
+    texts = pa.array(["one", "two"])
+    assert vocabulary.words_of(texts)[1].tolist() == [True, False]
+    words, is_uncut = vocabulary.words_of(texts)
+    assert [vocabulary.words[number] for number in words.values] == ["one", "two"]
+    assert not is_uncut.any()

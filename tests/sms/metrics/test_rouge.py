@@ -133,7 +133,7 @@ def test_stemmer_takes_endings_off():
 
 def test_rouge_reads_no_sentences(monkeypatch):
     """What no metric reads is not looked for."""
-    monkeypatch.setattr("sms.text.languages.english_batch", None)
+    monkeypatch.setattr("sms.text.batches.EnglishBatches.cut", None)
     metrics = ("rouge1", "rouge2", "rougeL", "rougeW", "bleu", "chrf")
     (row,) = score_texts(["A cat sat. It left."], [["A cat."]], metrics=metrics).to_pylist()
     assert row["rouge1_r"] == 1.0

@@ -25,11 +25,9 @@ DIMENSIONS = [1, 2, 15, 16, 17, 50, 300, 384]
 @kernel()
 def fill(x, y, packed_x, packed_y, squares_x, squares_y, into):
     """Gather all points and fill in the block of their distances, as compiled code does."""
-    for row in range(len(x)):
-        squares_x[row] = gather(x, row, packed_x, row)
-    for row in range(len(y)):
-        squares_y[row] = gather(y, row, packed_y, row)
     zero = np.int64(0)
+    gather(x, np.arange(len(x)), zero, len(x), packed_x, squares_x)
+    gather(y, np.arange(len(y)), zero, len(y), packed_y, squares_y)
     cost_block(packed_x, zero, len(x), packed_y, zero, len(y), squares_x, squares_y, into)
 
 
