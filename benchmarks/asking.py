@@ -23,7 +23,7 @@ from sms.encoders import EncoderRuntime
 
 LATENCY_S = float(sys.argv[1]) if len(sys.argv) > 1 else 0.2
 IN_FLIGHT = 64
-N_ASKED = 100 * IN_FLIGHT
+N_ASKED = 300 * IN_FLIGHT
 N_FOR_MEMORY = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000
 BATCH_ROWS = 4_096
 LIKELIEST = [(str(k), 0.2) for k in range(1, 6)]
