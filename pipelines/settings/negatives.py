@@ -21,9 +21,9 @@ class NegativesSettings(PairSettings):
     out: Annotated[AnyPath, "FILE"]
     """Write the examples to this Parquet file or URL."""
     kinds: Sequence[str] = ()
-    """Make these kinds of negatives (wrong summaries), one of each for every good one; `all` means all
-    kinds that the language allows. With weights (add=2,cross-pair=1), make one for every good one,
-    of a random kind. Default: the kinds that the heads of `assay train` learn from."""
+    """Make these kinds of negatives (wrong summaries), one of each for every good one;
+    `all` means all that the language allows. With weights (add=2,cross-pair=1), make one for every
+    good one, of a random kind. Default: the kinds that the heads of `assay train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
     """Make negatives from these: reference, lead, extract. Default: the reference; all three
     without `kinds` and `preset`."""
