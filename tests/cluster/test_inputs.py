@@ -20,7 +20,7 @@ REFUSED = [
         for content in (b"", b"PAR1", b"this is none", b"\xff" * 4 + b"PAR1", BROKEN_FOOTER)
     ),
     ("a.txt", b"", "a.txt", r"a.txt must end in .parquet, .* got `\.txt`"),
-    ("a.txt", b"", "", "nothing to read in"),
+    ("a.txt", b"", "", "no files to read in"),
 ]
 
 
