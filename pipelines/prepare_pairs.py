@@ -206,6 +206,6 @@ def _check_sides(
         else "give more documents, or a column `split`"
     )
     raise ValueError(
-        f"every side must have pairs, got {sides}"
+        f"train, validation and test must have pairs, got {sides}"
         f"{f' (left out: {unused})' if unused else ''}; {remedy}"
     )

@@ -213,7 +213,7 @@ def _preferred(preferred: Preferred) -> str:
         f"{counted(preferred.n_fitted_documents, 'document')}."
     )
     if not preferred.n_judged:
-        return f"{fitted} That is too few documents to say how good it is on others."
+        return f"{fitted} These are too few documents to say how good it is on others."
     others = ", ".join(f"{name} {right:g}" for name, right in preferred.others.items())
     how = "those of the test documents"
     if preferred.is_cross_validated:

@@ -148,7 +148,7 @@ def test_processes_share_one_limit(tmp_path):
     notes = []
     most = most_under_way(tmp_path, workers=2, on_progress=lambda each: notes.append(each.note))
     assert 3 < most <= 6, "more than a process alone, and three for each of two"
-    assert "ask@gpt: at most 3 requests at a time by each of 2 workers" in notes[-1].splitlines()
+    assert "ask@gpt: at most 3 requests at a time from each of 2 workers" in notes[-1].splitlines()
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_workers_that_cannot_share_a_limit_are_refused(corpus, tmp_path):
             )
 
     refused(r"`--workers` must be at most 2, the `concurrency` of ask@gpt, got 3", workers=3)
-    needed = r"`--workers` must be a number on a cluster with ask@gpt, whose `concurrency`, 2, is"
+    needed = r"`--workers` must be a number on a cluster if ask@gpt is scored, because its `concurrency` of 2"
     refused(needed, address="head:6379")
     refused(needed, address="head:6379", workers="auto")
 

@@ -139,7 +139,7 @@ def test_card_that_was_edited_is_kept(tmp_path, capsys):
     (first / "README.md").write_text(card)
     words = ["export", "scorer", str(first), "--to", str(second)]
     message = wrong(capsys, (run([*words, *LICENCE]), second))
-    assert "README.md says the licence; leave out `--licence`, or edit it there" in message
+    assert "README.md has a licence; leave out `--licence`, or edit it there" in message
     assert run(words) == 0
     assert (second / "README.md").read_text() == card
 

@@ -128,7 +128,7 @@ def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, 
     assert lines[-2].startswith("Signature: ")
     (told,) = settings_of(tmp_path / "s")["trained_on"]["preferences"]
     assert (told["n_fitted"], told["n_right"], told["is_cross_validated"]) == (10, 10, True)
-    said = "fitted to 2 preferences of 2 documents. That is too few documents to say"
+    said = "fitted to 2 preferences of 2 documents. These are too few documents to say"
     assert said in on_table(preferences(2), out="few")[1].out
 
 

@@ -176,7 +176,7 @@ def test_configuration_is_read_in_no_process_where_its_names_mean_something_else
     sent = pickle.dumps(ScoringConfig(metrics=("length", "density")))
     assert pickle.loads(sent).replaced == ["length"]
     monkeypatch.setitem(METRICS, "length", ours)
-    with pytest.raises(ValueError, match="`length` means something else here than in the program"):
+    with pytest.raises(ValueError, match="`length` is defined differently here and in the program"):
         pickle.loads(sent)
 
 

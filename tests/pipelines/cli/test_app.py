@@ -164,7 +164,7 @@ TWO = ("--encoder", "glove:a", "--encoder", "glove:b")
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
     (TWO, "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b"),
-    (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
+    (("--num-gpus", "1"), "no such option `--num-gpus`; use `--workers N` and"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),

@@ -26,7 +26,7 @@ WRONG = [
     ("ratings", {"overall": TEXT_IN_S2}, [], r"`overall`.* got 'n/a' for document d0.*\(8 such"),
     ("ratings", COMMENT, ["--aspects", "fluency"], "aspect `fluency` is not in"),
     ("ratings", COMMENT, ["--aspects", "comment"], "must hold numbers, got text only"),
-    ("ratings", {"overall": pl.lit("4/5")}, [], r"besides the keys, got overall \('4/5'\)"),
+    ("ratings", {"overall": pl.lit("4/5")}, [], r"in addition to the ids, got overall \('4/5'\)"),
     ("ratings", {"overall": pl.lit(float("nan"))}, [],
      "48 rated rows must have a rating, but every"),
     ("ratings", {"rater": pl.lit(["Ann"])}, [], r"`rater` in \S+ must be text or a number"),
