@@ -122,7 +122,7 @@ def _score_files(files: OneOrMore, columns: Mapping[str, Any], settings: _Call) 
 
     if settings.out is None:
         raise ValueError(
-            "`out` must name a folder for the scores of files, got none (for texts in place of "
+            "`out` must name a folder for the scores of files, got none (to score texts, not "
             "files, give `reference` or `source` as lists, too)"
         )
     for ours, theirs in columns.items():

@@ -306,7 +306,7 @@ def _load_neural(
     weights = settings["hashes"].get(WEIGHTS_FILE)
     if weights is None:
         raise ValueError(
-            f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
+            f"`{folder / SCORER_FILE}` must have a hash of {WEIGHTS_FILE}, got none; copy "
             "the folder again"
         )
     for name, digest in settings["hashes"].items():

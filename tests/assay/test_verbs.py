@@ -191,7 +191,7 @@ TWICE = pd.DataFrame([["a", "b"]], columns=["candidate", "candidate"])
 TEXTS = {"candidate": ["a", "b"], "reference": ["a", "b"]}
 TABLE = pd.DataFrame(TEXTS)
 REPEATED = pa.table({name: pc.run_end_encode(pa.array(texts)) for name, texts in TEXTS.items()})
-ONLY = "`data` has no column `{}`, only summary, gold, n; say which one it is with `{}=`$"
+ONLY = "`data` has no column `{}`, only summary, gold, n; name the right one with `{}=`$"
 WRONG = [
     ("corpus.parquet", {}, "`out` must name a folder for the scores of files"),
     (["a", "b"], {}, "for texts in place of files, give `reference` or `source` as lists"),

@@ -306,8 +306,8 @@ def test_minilm_is_not_refused_where_nothing_is_known_against_it(language):
 
 def test_refusal_of_an_encoder_says_what_to_use_instead():
     message = (
-        "encoder `e` must know German, but it knows only 15% of the words of a sample, and reads the "
-        "others in fragments or not at all; use one made for German, such as muse, "
+        "encoder `e` must know German, but it knows only 15% of the words of a sample, and reads "
+        "the others in fragments or not at all; use one made for German, such as muse, "
         "hf:bert-base-multilingual-cased, "
     )
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -105,7 +105,7 @@ DAMAGED = [
     ("word2vec", "", " line 1 must be `number-of-words"),
     ("word2vec", "2 2\ncat 1\ndog 1 2\n", " line 2 must be a word and 2"),
     ("word2vec", "2 2\ncat 1 2 3\ndog 1 2 3\n", " must have 2 values in a line"),
-    ("word2vec", "1 2\ncat 1 2\ndog 1 2\n", " must hold the 1 vectors that its first line says, got 2"),
+    ("word2vec", "1 2\ncat 1 2\ndog 1 2\n", " the 1 vectors that its first line says, got 2"),
     ("fasttext", "cat 1 2\ndog 1 2\n", " line 1 must be `number-of-words dimension`, got 'cat 1"),
     ("fasttext", f"2 {9:099}\ncat 1 2\n", " line 1 must be `number-of-words dimension`"),
     ("fasttext", "2 0\ncat\ndog\n", " line 1 must be `number-of-words dimension`, got '2 0'"),
