@@ -56,7 +56,7 @@ def compare(scores_a: str, scores_b: str | None, settings: CompareSettings) -> N
 
     SCORES_A and SCORES_B are folders of `assay score` or files of scores. With SCORES_A alone,
     every pair of its systems is compared: the table has means, intervals, and letters that say
-    which systems differ. If both have the same systems, the two runs of each are compared. Otherwise
+    which systems differ. If both have the same systems, the runs of each are compared. Otherwise
     every system of A is compared with every system of B. Only documents that both have are used. A
     metric is refused if its signatures differ.
     """
