@@ -122,7 +122,7 @@ def prepare_for_negatives(
         paths, folder, settings, seed=config.seed, language=config.language, sides=sides
     )
     if config.needs_neighbours:
-        tell("looking for near documents")
+        tell("looking for similar documents")
         find_neighbours(pairs.folder, sides, config.n_neighbours)
     return pairs
 

@@ -357,7 +357,7 @@ class _Run:
             if len(done) == len(earlier.shards):
                 return with_file_facts(earlier.shards, inputs)
         if any(file.needs_copy for file in inputs):
-            self.tell(Progress(stage="turning the inputs into Parquet"))
+            self.tell(Progress(stage="converting the inputs to Parquet"))
             inputs = with_copies(inputs, self.out, self.wanted, limit)
         if earlier is not None:
             return with_file_facts(earlier.shards, inputs)

@@ -95,8 +95,8 @@ class AskedMetric(WholeTextMetric):
         if most is None or spent < most:
             return ""
         return (
-            f"{self.written} has taken {spent:,} tokens of the {most:,} in `max_tokens_total`; "
-            "raise it and run again to go on"
+            f"{self.written} has used {spent:,} tokens of the {most:,} in `max_tokens_total`; "
+            "raise it and run the same command again to continue"
         )
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[AskedQuestion, ...]]]:

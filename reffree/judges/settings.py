@@ -40,27 +40,26 @@ class JudgeOptions(Settings):
     about = " of a pair"
 
     model: Literal["classifier", "generator", "hhem", "alignscore"] = "classifier"
-    """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in formats of their
-    own."""
+    """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in special formats."""
     document: Annotated[
         str, Written(_CHUNKS, (WHOLE, SENTENCES, "words:N", "even-words:N", "tokens:N"))
     ] = WHOLE
-    """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
-    most N; `even-words:N`, equally many sentences each, about N words."""
+    """Pieces of the document: `whole`; `sentences`; `words:N` or `tokens:N`, groups of sentences
+    with at most N; `even-words:N`, groups of equally many sentences, with about N words."""
     summary: Literal["whole", "sentences"] = "whole"
-    """Likewise."""
+    """Pieces of the summary: `whole` or `sentences`."""
     shortest: Annotated[int, AtLeast(1)] = 1
-    """Characters: shorter sentences are left out, unless a text has no other."""
+    """Shortest sentence, in characters; shorter ones are left out, unless a text has no other."""
     most_document: Annotated[int | None, AtLeast(1)] = None
-    """Pieces of a document that are read, from its beginning."""
+    """Number of pieces of a document that are read, from its beginning. Default: all."""
     most_summary: Annotated[int | None, AtLeast(1)] = None
-    """Pieces of a summary that are read."""
+    """Number of pieces of a summary that are read. Default: all."""
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
     `{eos}`. Default: both texts, the document first, joined as the tokeniser joins two texts."""
     max_tokens: Annotated[int | None, AtLeast(1)] = None
-    """Maximum number of tokens that the model reads at once, up to its own limit. Default: the limit
-    in its tokeniser."""
+    """Maximum number of tokens that the model reads at once, up to the limit of the model. Default:
+    the limit in its tokeniser."""
     cut: Literal["document", "longest"] = "document"
     """What is cut at its end if a pair is too long: the `document` piece, or the `longest` of both.
     """

@@ -32,9 +32,9 @@ class LikelihoodSettings(Settings):
     preset: Literal["bartscore", "gptscore"] | None = None
     """Use the prompt of BARTScore or GPTScore."""
     prompt: str | None = None
-    """What the model reads, with `{context}` and, at its end, `{text}`; in an encoder-decoder model,
-    the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
-    the context alone for an encoder-decoder model."""
+    """What the model reads, with `{context}` and, at its end, `{text}`. In an encoder-decoder
+    model, the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal
+    model, the context alone for an encoder-decoder model."""
     value: Literal["mean", "sum", "worst", "low"] = "mean"
     """Of the tokens' log-probabilities: their mean or sum, the mean of the worst sentence, or their
     tenth percentile (`low`)."""

@@ -193,7 +193,7 @@ def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, 
         return score_corpus(tmp_path / "c.parquet", ScoreSettings(**options, local=True))
 
     with serving() as (server, url):
-        with pytest.raises(RuntimeError, match=r"ask@gpt has taken 66 tokens of the 50 in `max_"):
+        with pytest.raises(RuntimeError, match=r"ask@gpt has used 66 tokens of the 50 in `max_"):
             score_with(url, 50)
         assert len(list((out / "scores").glob("*.parquet"))) == 2
         with pytest.raises(RuntimeError, match=r"6 rows are scored"):

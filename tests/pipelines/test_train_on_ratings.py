@@ -191,7 +191,7 @@ def test_what_is_not_fitted_to_is_told(on_ratings, tmp_path, capsys):
     ratings[5]["system_id"] = None
     lines = on_ratings(rows, ratings)[1].splitlines()
     assert lines[0].startswith("67 rated candidates of 12 documents")
-    assert any(line.startswith("1 row of ") and "has no key" in line for line in lines)
+    assert any(line.startswith("1 row of ") and "lacks an id" in line for line in lines)
     assert "Rated summaries that the corpus lacks: 1 of 71." in lines
     assert "Left out: 2, no candidate." in lines
     assert "Left out: 1, no source." in lines
