@@ -350,7 +350,7 @@ def _load_linear(
     except ValueError as error:
         others = "".join(f"; for this scorer give `--models {alias}=FOLDER`" for alias in to_choose)
         raise ValueError(
-            f"the scorer {folder} cannot load what it reads: {error}{others}"
+            f"the scorer {folder} cannot load its models: {error}{others}"
         ) from error
     pairs = LinearPairs(model, features)
     if to_choose:

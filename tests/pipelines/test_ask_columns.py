@@ -230,7 +230,7 @@ def test_questions_that_are_asked_again_say_how_alike_the_answers_are(tmp_path):
         assert server.asked.total() == 41 + n
         whole = score_with("whole", url, 1.0)
         assert (whole.counters["ask@gpt.repeated"], server.asked.total()) == (40, 81)
-    line = "ask@gpt: asked again 40 questions, 50% with the same answer; scores differ by 0.500 on"
+    line = "ask@gpt: 40 questions asked again, 50% with the same answer; scores differ by 0.500 on"
     assert line in summary_text(whole)
     assert scores_of(tmp_path / "whole")["ask@gpt"].to_list() == [2.0] * 40
 
@@ -274,8 +274,8 @@ def test_judging_asks_some_questions_twice_and_says_what_the_corpus_takes(tmp_pa
         text = found.text()
         assert 1 <= n_again <= 9, "binomial, 30 draws of a tenth"
         assert server.asked.total() == 31 + n_again, "and no question to time it"
-    again = f"ask@gpt: asked again {n_again} question"
-    assert f"{again}{'s' * (n_again > 1)}, 100% with the same answer; scores differ by 0.0" in text
+    again = f"ask@gpt: {n_again} question{'s' * (n_again > 1)} asked again"
+    assert f"{again}, 100% with the same answer; scores differ by 0.0" in text
     takes = "ask@gpt: All 300 rows of the corpus take about 3,000 tokens read and 300 written"
     assert f"{takes}, which cost {300 * (10 * 1e-3 + 5e-3):.2f}, " in text
     assert 1 < found.rows_per_s["ask@gpt"] < 4 / delay_s

@@ -313,7 +313,7 @@ def test_languages_differ_is_said_before_a_run_begins(hub, corpus, tmp_path, cap
     uploaded("news", "me/news")
     words = ["score", corpus, "--metrics", "reffree@hf:me/news", "--language", "de"]
     message = wrong(capsys, (run([*words, "--out", str(tmp_path / "out"), "--quiet"]), 0))
-    assert "learned from texts in English, got `language` de" in message
+    assert "was trained on texts in English, got `language` de" in message
     assert not (tmp_path / "out").exists()
 
 
