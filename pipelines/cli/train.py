@@ -336,7 +336,7 @@ def _negatives(run: NegativesRun) -> list[str]:
     return [
         f"{counted(pairs.n_rows, 'row')} read; pairs: {sides} (split {rule}).",
         f"{counted(pairs.n_shared, 'document shares', 'documents share')} a text with another one; "
-        "no text is on two sides.",
+        "no text is in two of these parts.",
         "",
         _table(
             ("kind", "rows", "mean label"),
