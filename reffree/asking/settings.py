@@ -167,7 +167,7 @@ class AskOptions(Settings):
         if not 0 <= self.repeat_share <= 1:
             raise _wrong("`repeat_share`", f"be from 0 to 1, got {self.repeat_share:g}")
         if self.reasoning and self.form != "json":
-            raise _wrong("`form`", "be json for `reasoning`: else reasons and answer look alike")
+            raise _wrong("`form`", "be json if `reasoning` is set, to keep reasons and answer apart")
 
     def _check_server(self) -> None:
         if self.url is None:
@@ -181,7 +181,7 @@ class AskOptions(Settings):
         if parts.username or parts.password:
             raise _wrong("`url`", "hold no name and no password; use `api_key_env`")
         if not self.model:
-            raise _wrong("`model`", "be given with `url`: the name that the server has for it")
+            raise _wrong("`model`", "be given with `url`: the name of the model on the server")
         if self.api_key_env and self.api_key_file:
             raise _wrong("`api_key_env` or `api_key_file`", "be left out: a server has one key")
 
