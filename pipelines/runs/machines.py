@@ -112,8 +112,8 @@ class Machines:
         if self._needs.room_on_gpus(self.n_gpus) < n_workers:
             raise ValueError(
                 f"this machine has no room for {counted(n_workers, 'worker')} of {self._needs}; "
-                f"it has {counted(self.n_gpus, 'GPU')}; use fewer workers or GPUs, or join a cluster "
-                "with `--address`"
+                f"it has {counted(self.n_gpus, 'GPU')}; use fewer workers or GPUs, or join a "
+                "cluster with `--address`"
             )
 
     def shares_of_limits(self, metrics: Sequence[Metric]) -> list[str]:

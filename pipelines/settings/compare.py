@@ -23,7 +23,7 @@ class CompareSettings(Settings):
     """Compare with these systems of SCORES_B (or of SCORES_A, if it is the only input), given as
     names or patterns. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
+    """Read Assay's column OURS from your column THEIRS, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the comparison to FILE: a page if it ends in .html, a table if it ends in .csv,
     .json, .md or .tex."""

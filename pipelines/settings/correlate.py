@@ -48,7 +48,6 @@ class CorrelateSettings(Settings):
     """Compute these coefficients. The verdict uses the first one; without this option, spearman, or
     pearson at system level. pairwise_accuracy is not defined at global level, and
     soft_pairwise_accuracy only at system level."""
-    defined at global level, and soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
     """Number of bootstrap resamples, and of permutations in a test (at least 25 for each
     metric). 10000 is enough for a publication, and takes ten times as long."""
@@ -61,7 +60,7 @@ class CorrelateSettings(Settings):
     """Also write every table as Parquet and CSV, those of report.md as LaTeX, and
     every plot as SVG."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example system_id=model.
+    """Read Assay's column OURS from your column THEIRS, for example system_id=model.
     Repeat the option or separate pairs by commas. For a column of the ratings alone, write
     `ratings.` first, for example ratings.document_id=item."""
     fresh: bool = False

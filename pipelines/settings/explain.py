@@ -22,7 +22,7 @@ class ExplainSettings(MetricOptions):
     """Explain this metric, METRIC[@ENCODER][:AGAINST], or a column of the scores; `assay metrics`
     lists the metrics."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
     Repeat the option or separate pairs by commas. For a column of the ratings alone, write
     `ratings.` first, for example ratings.document_id=item."""
     scores: Annotated[AnyPath | None, "DIR"] = None

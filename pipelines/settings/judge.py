@@ -29,7 +29,7 @@ class JudgeSettings(ScoringOptions):
     """Average these raters, given as names or patterns such as `expert-*`. Default: all. Required
     if the names show several pools, such as expert-1 and turker-1."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
     Repeat the option or separate pairs by commas. For a column of the ratings alone, write
     `ratings.` first, for example ratings.document_id=item."""
     fresh: bool = False

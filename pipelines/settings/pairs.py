@@ -14,7 +14,7 @@ class PairSettings(Settings):
     """How pairs are read."""
 
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example source=article. Repeat
+    """Read Assay's column OURS from your column THEIRS, for example source=article. Repeat
     the option or separate pairs by commas."""
     limit: Annotated[int | None, "rare"] = None
     """Read only the first N rows."""

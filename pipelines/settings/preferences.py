@@ -17,7 +17,7 @@ class PreferencesSettings(Settings):
     systems: Sequence[str] = ()
     """Compare these systems; in every pair the earlier one is A. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """Read our column OURS from the column THEIRS of the files, for example winner=choice."""
+    """Read Assay's column OURS from your column THEIRS, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
     """Read the key of the sheets from FILE; it says which system is left and which is right."""
     out: Annotated[AnyPath | None, "FILE"] = None

@@ -20,7 +20,7 @@ class _Output(Settings):
 @dataclass(frozen=True, kw_only=True)
 class _Corpus(Settings):
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
     system: Annotated[str | None, "NAME"] = None
     """Name of the system in files without a column `system_id`. Default: system. In files without
@@ -92,7 +92,7 @@ class ScorerSettings(ScoringOptions, _Encoding):
     source: Any = None
     """Column with the source, or a list of several. Default: `source`."""
     columns: Mapping[str, str] | None = None
-    """The columns as one table: it gives for our column OURS the column THEIRS of the rows."""
+    """The columns as one table, such as {"candidate": "summary"}: our name, then yours."""
     threads: Annotated[int | None, AtLeast(1)] = None
     """Use N threads. Default: a thread for every core of this process."""
 
