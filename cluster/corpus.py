@@ -72,7 +72,7 @@ def check_unchanged(manifest: Manifest) -> None:
     def check(file: InputFile) -> None:
         if not is_unchanged(file.path, file.version, file.content):
             raise RuntimeError(
-                f"input file changed: {file.path}, while it was being scored; score it again with "
+                f"input file changed: {file.path} while it was being scored; score it again with "
                 "`--fresh`"
             )
 

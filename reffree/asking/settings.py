@@ -167,7 +167,7 @@ class AskOptions(Settings):
         if not 0 <= self.repeat_share <= 1:
             raise _wrong("`repeat_share`", f"be from 0 to 1, got {self.repeat_share:g}")
         if self.reasoning and self.form != "json":
-            raise _wrong("`form`", "be json if `reasoning` is set, to keep reasons and answer apart")
+            raise _wrong("`form`", "be json if `reasoning` is set, so that the answer is clear")
 
     def _check_server(self) -> None:
         if self.url is None:

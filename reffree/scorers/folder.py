@@ -147,8 +147,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     wrong = [name for name, kind in _KEYS.items() if not isinstance(settings.get(name), kind)]
     if wrong:
         raise ValueError(
-            f"`{path}` must have the keys {', '.join(wrong)}, got none; copy the folder "
-            "again"
+            f"`{path}` must have the keys {', '.join(wrong)}, got none; copy the folder again"
         )
     return settings
 

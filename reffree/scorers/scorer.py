@@ -349,9 +349,7 @@ def _load_linear(
         )
     except ValueError as error:
         others = "".join(f"; for this scorer give `--models {alias}=FOLDER`" for alias in to_choose)
-        raise ValueError(
-            f"the scorer {folder} cannot load its models: {error}{others}"
-        ) from error
+        raise ValueError(f"the scorer {folder} cannot load its models: {error}{others}") from error
     pairs = LinearPairs(model, features)
     if to_choose:
         return pairs, signature_of_linear(model)

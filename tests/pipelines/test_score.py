@@ -529,7 +529,7 @@ def test_metric_put_in_the_place_of_ours_is_never_computed_elsewhere(
     monkeypatch.setitem(METRICS_BY_NAME, "length", mine)
     run = score(many_rows, out, **UNSAID, metrics=["length"])
     assert (set(run.to_arrow()["length"].to_pylist()), started) == ({15.0}, [])
-    with pytest.raises(ValueError, match="this program replaces Assay.s `length`"):
+    with pytest.raises(ValueError, match="this program replaces Assay's `length`"):
         score(many_rows, out, local=False, workers=2, metrics=["length"], fresh=True)
 
 
