@@ -350,7 +350,7 @@ def test_keys_that_cannot_be_used_are_refused(model_of, monkeypatch, tmp_path):
         model_of(url, api_key_file=str(tmp_path / "nothing"))
     for wrong in ("", f"{KEY}\r\nX-Other: 1", f"{KEY}é"):
         monkeypatch.setenv("JUDGE_KEY", wrong)
-        with pytest.raises(ValueError, match=r"JUDGE_KEY must hold the key") as refused:
+        with pytest.raises(ValueError, match=r"JUDGE_KEY must hold the API key") as refused:
             model_of(url, api_key_env="JUDGE_KEY")
         assert KEY not in str(refused.value)
 
