@@ -104,7 +104,7 @@ DAMAGED = [
     ("glove", "cat 1 2\ndog 1_0 1\n", " line 2 must be a word and 2"),
     ("word2vec", "", " line 1 must be `number-of-words"),
     ("word2vec", "2 2\ncat 1\ndog 1 2\n", " line 2 must be a word and 2"),
-    ("word2vec", "2 2\ncat 1 2 3\ndog 1 2 3\n", "says 2 values per line"),
+    ("word2vec", "2 2\ncat 1 2 3\ndog 1 2 3\n", " says 2 values per line"),
     ("word2vec", "1 2\ncat 1 2\ndog 1 2\n", " must hold the 1 vectors that its"),
     ("fasttext", "cat 1 2\ndog 1 2\n", " line 1 must be `number-of-words dimension`, got 'cat 1"),
     ("fasttext", f"2 {9:099}\ncat 1 2\n", " line 1 must be `number-of-words dimension`"),
