@@ -135,10 +135,10 @@ class Memory:
         named = {name: f"{_OURS_IN_DATA}{name}" if name in self.columns else name for name in names}
         if beside := [name for name in named if name != named[name]]:
             logger.warning(
-                "`data` has a column `%s` already, which stays; the new one is `%s`%s",
+                "`data` already has a column `%s`; the new column is called `%s`%s",
                 beside[0],
                 named[beside[0]],
-                f", and likewise {', '.join(beside[1:])}" if len(beside) > 1 else "",
+                f"; the same holds for {', '.join(beside[1:])}" if len(beside) > 1 else "",
             )
         return named
 
@@ -185,7 +185,7 @@ class Memory:
         remedy = f"`columns={{'{ours}': NAME}}`" if ours.endswith("_id") else f"`{ours}=`"
         names = ", ".join(self.columns) or "none"
         return ValueError(
-            f"`data` has no column `{theirs}`, only {names}; say which one it is with {remedy}"
+            f"`data` has no column `{theirs}`, only {names}; name the right one with {remedy}"
         )
 
 
@@ -329,7 +329,7 @@ def _array(name: str, cells: Any) -> pa.Array:
         return _array(name, [_encoded(cell) for cell in cells])
     except OverflowError as error:
         raise ValueError(
-            f"column `{name}` of `data` must not have whole numbers of over 63 bits; make them text"
+            f"column `{name}` of `data` must not have integers of over 63 bits; make them text"
         ) from error
     except pa.ArrowException as error:
         what = str(error).partition("\n")[0]

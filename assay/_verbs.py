@@ -1,4 +1,4 @@
-"""The functions of the door: the verbs with their settings as keywords.
+"""The public functions of `assay`: the verbs with their settings as keywords.
 
 What a verb does is imported when it is called.
 """
@@ -60,7 +60,7 @@ class _Call(ScoreSettings):
     """Column with the source, or a list of several; where `data` is a list of texts, the sources
     themselves. Default: `source`."""
     out: Annotated[AnyPath | None, "python"] = None  # type: ignore[assignment]
-    """Score into this folder or URL, and return the run. Must be given where `data` are files."""
+    """Score into this folder or URL, and return the run. Must be given if `data` are files."""
 
 
 @keywords(_Call)
@@ -68,15 +68,16 @@ def score(data: Rows, settings: _Call) -> Any:
     """Score candidates.
 
     `data` are rows: a list of dicts, a dict of lists, a pandas, polars or Arrow table, a Hugging
-    Face data set, or a list of texts (with `reference` or `source` as lists of as many). The same
-    kind of table comes back, in order, with a column of floats per score and `status`: null where
-    a row has its scores, else why it has none. Columns of `data` stay as they are: where one is
-    called `status`, ours is `assay.status`, and so on. No ids are needed. Signatures are in `attrs`
-    of a pandas table and in the metadata of an Arrow one, under `assay.signatures`. The models stay
-    in memory for a next call with the same settings; a `Scorer` keeps them for as long as you like.
+    Face data set, or a list of texts (with `reference` or `source` as lists of the same length).
+    The same kind of table is returned, in the same order, with a column of floats per score and a
+    column `status`, which is null where the row has its scores and otherwise says why not. Columns
+    of `data` do not change: if one is called `status`, the new one is `assay.status`, and so on. No
+    ids are needed. Signatures are in `attrs` of a pandas table and in the metadata of an Arrow
+    table, under `assay.signatures`. The models stay in memory for the next call with the same
+    settings; a `Scorer` keeps them for as long as you like.
 
-    Or `data` are files: paths, folders, globs or URLs, as `assay score` takes them. For files, and
-    for rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.
+    Or `data` are files: paths, folders, globs or URLs, as for `assay score`. For files, and for
+    rows with `out`, the result is a `ScoreRun` in that folder; the same call continues it.
     """
     from assay._rows import files_of, rows_of  # takes a moment
 
@@ -122,7 +123,7 @@ def _score_files(files: OneOrMore, columns: Mapping[str, Any], settings: _Call) 
 
     if settings.out is None:
         raise ValueError(
-            "`out` must name a folder for the scores of files, got none (for texts in place of "
+            "`out` must name a folder for the scores of files, got none (to score texts, not "
             "files, give `reference` or `source` as lists, too)"
         )
     for ours, theirs in columns.items():
@@ -192,9 +193,10 @@ def compare(
     """Say which system has the higher scores, without ratings.
 
     Both are folders of `assay score` or files of scores. Without `scores_b`, every pair of systems
-    of `scores_a` is compared; `means` then has letters that say which differ. Where both hold the
-    same systems, two runs of each are compared, else every system of the one with every system of
-    the other, on the documents both have. A metric whose signature differs is refused.
+    of `scores_a` is compared; `means` then has letters that say which differ. If both have the same
+    systems, the two runs of each are compared; otherwise, every system of `scores_a` with every
+    system of `scores_b`. Only documents that both have are used. A metric is refused if its
+    signatures differ.
     """
     from pipelines.compare import compare as run
 
@@ -229,11 +231,11 @@ def explain(corpora: OneOrMore, settings: ExplainSettings) -> list[ExplainedSyst
 
 @keywords(TrainSettings)
 def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTraining:
-    """Train a scorer that needs no reference on right and made-up wrong summaries.
+    """Train a scorer that needs no reference, on good summaries and wrong ones made from them.
 
     One row of `pairs` is one document: `document_id`, `source`, `reference` or `references`, and
     perhaps `split`; or one candidate with a `label`, as `negatives` writes; or with `ratings` a row
-    as `score` reads. The same call continues the interrupted training of a model.
+    as `score` reads. The same call continues an interrupted training of a neural scorer.
     """
     from pipelines.train import train as run
 
@@ -244,7 +246,7 @@ def train(pairs: OneOrMore, settings: TrainSettings) -> TrainedScorer | RatedTra
 def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> list[DomainResult]:
     """Say how well a trained scorer tells references from negatives, for each file of pairs.
 
-    Only documents it was not trained on count.
+    Only documents that it was not trained on are used.
     """
     from pipelines.evaluate import evaluate as run
 
@@ -253,9 +255,9 @@ def evaluate(scorer: AnyPath, pairs: OneOrMore, settings: EvaluateSettings) -> l
 
 @keywords(ExportSettings)
 def export(what: str, scorer: AnyPath, settings: ExportSettings) -> ExportedScorer:
-    """Hand over a trained scorer with a card, in a new folder or on the Hugging Face hub.
+    """Export a trained scorer with a card, to a new folder or to the Hugging Face hub.
 
-    `what` is "scorer", `scorer` the folder. An upload is one commit; whoever may read it then names
+    `what` is "scorer", `scorer` the folder. An upload is one commit; those who may read it name
     the scorer `reffree@hf:OWNER/NAME`.
     """
     from pipelines.export import export as run
@@ -291,8 +293,8 @@ def reinforce(pairs: OneOrMore, settings: ReinforceSettings) -> ReinforcedSummar
 def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[Reproduction]:
     """Make tables of the three papers: published, ours, and the difference.
 
-    `tables` are names such as "clark2019-table2". What can be computed from what is in `data` is
-    computed; what is missing is named.
+    `tables` are names such as "clark2019-table2". Assay computes everything that the files in
+    `data` allow, and names what is missing.
     """
     from pipelines.papers.run import reproduce as run
 
@@ -300,7 +302,7 @@ def reproduce(tables: str | Sequence[str], settings: ReproduceSettings) -> list[
 
 
 def status(out: AnyPath) -> RunStatus:
-    """Say how far the run in a folder or URL is, while it goes on or after its end.
+    """Say how far the run in a folder or URL has got, while it is running or after its end.
 
     Raises
     ------

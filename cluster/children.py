@@ -126,7 +126,7 @@ def call_child(
     if kind == "lost":
         status = child.returncode
         by = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        raise ProcessLost(f"a process that was started for this was ended {by}", status=status)
+        raise ProcessLost(f"a child process was ended {by}", status=status)
     if kind == "error":
         raise value
     return value

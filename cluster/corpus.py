@@ -45,8 +45,8 @@ def find_inputs(paths: Sequence[str], out: str, wanted: Wanted, limit: int | Non
     is_within = any(is_inside(out, path) for path in paths)
     if is_within or any(is_inside(file.path, out) for file in files):
         raise ValueError(
-            f"`--out` must not lie inside the corpus, got {out}; what is written there would be "
-            "read as input the next time"
+            f"`--out` must not be inside the corpus, got {out}; choose a folder that is not read "
+            "as input"
         )
     wanted = _checked_columns(files, wanted)
     outlines = [file.outline for file in files if file.outline is not None]
@@ -85,8 +85,8 @@ def check_kept(keep: Sequence[str], fields: Sequence[str]) -> None:
     names = Counter(kept_as(name, fields) for name in dict.fromkeys(keep))
     if twice := [name for name, n in names.items() if n > 1]:
         raise ValueError(
-            f"`--keep` must name different columns, got two that `{twice[0]}` would stand for in "
-            "the scores; give one another name"
+            f"`--keep` must not name two columns that would be called `{twice[0]}` in the scores; "
+            "rename one of them"
         )
 
 
@@ -170,6 +170,6 @@ def _check_schema(
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if kinds.setdefault(name, kind) != kind:
             raise ValueError(
-                f"column `{name}` of `--keep` must be of one type in all files, got "
+                f"column `{name}` of `--keep` must have the same type in all files, got "
                 f"{kinds[name]} and, in {path}, {kind}"
             )

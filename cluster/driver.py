@@ -219,8 +219,8 @@ class Driver:
             if shard.index not in worker.shards:  # it was replaced for its other shard
                 continue
             logger.warning(
-                f"worker {worker.number} on {worker.node} has had shard {shard.index} for "
-                f"{seconds:.0f} s and is replaced"
+                f"worker {worker.number} on {worker.node} has worked on shard {shard.index} for "
+                f"{seconds:.0f} s and is restarted"
             )
             self._settle_lost(worker, shard, OVERLONG.format(seconds))
             self._replace(worker)
@@ -247,7 +247,7 @@ class Driver:
         n_wanted = max(1, self._n_wanted)
         if ready:
             is_over = len(ready) + sum(worker.is_out for worker in workers) >= n_wanted
-            why = f"shards kept failing on {len(ready)} of {len(workers)}, even after a replacement"
+            why = f"shards kept failing on {len(ready)} of {len(workers)}, even after restarts"
         else:
             n_failed_starts = sum(worker.n_failed_starts for worker in workers)
             # Once some have worked, it may be the nodes that fail: others may come.
@@ -370,7 +370,7 @@ class Driver:
         if self._is_left_out(worker) and not was_left_out:
             logger.warning(
                 f"worker {worker.number} on {worker.node} is left out: shards keep failing on it, "
-                f"even after it was replaced; last error: {report.error}"
+                f"even after it was restarted; last error: {report.error}"
             )
         if final is not None:
             self._report(final)

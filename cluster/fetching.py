@@ -76,7 +76,7 @@ def _listed(path: str, filesystem: pafs.FileSystem, inner: str) -> list[tuple[st
                 if info.type == pafs.FileType.File
             }
     if not names:
-        raise ValueError(f"no file or folder at {path}")
+        raise ValueError(f"no file or folder at {path}; check the path")
     files = []
     for url, name in names.items():
         if ".." in name.split("/") or name.startswith("/"):

@@ -81,7 +81,9 @@ def id_array(column: pa.Array | pa.ChunkedArray, where: str) -> pa.Array:
         is_bytes = not any(is_string(kind) for is_string in _STRINGS)
         has_uuids = is_bytes and pc.any(pc.equal(pc.binary_length(raw), _UUID_BYTES)).as_py()
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{where} must be text or a number, got {kind}; convert it") from error
+        raise ValueError(
+            f"{where} must be text or a number, got {kind}; convert it to text"
+        ) from error
     if not has_uuids:
         with suppress(pa.ArrowInvalid):
             return raw.cast(pa.string())

@@ -219,7 +219,7 @@ def _names_of(corpus: str) -> list[str]:
         # JSON next to other tables is usually their metadata.
         paths = [path for path in paths if _suffix(path) != _JSON] or paths
         if not paths:
-            raise ValueError(f"nothing to read in {corpus}; files must end in {_suffixes()}")
+            raise ValueError(f"no files to read in {corpus}; their names must end in {_suffixes()}")
     for path in paths:
         format_of(path)
     return paths
@@ -249,14 +249,16 @@ def _outline(path: str, stream: pa.NativeFile, schemas: _Schemas) -> Outline:
     # there, Arrow 26 ends the process.
     end = parquet_footer(stream)
     if end[-4:] != b"PAR1":
-        raise ValueError(f"not a Parquet file (or not all of one): {path}")
+        raise ValueError(f"not a whole Parquet file: {path}; write or copy it again")
     try:
         footer = pq.read_metadata(pa.BufferReader(end))
         schema = footer.schema.to_arrow_schema()
         groups = map(footer.row_group, range(footer.num_row_groups))
         sizes = np.array([(g.num_rows, g.total_byte_size) for g in groups], np.int64).reshape(-1, 2)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"not a readable Parquet file: {path} ({error})") from error
+        raise ValueError(
+            f"cannot read the Parquet file {path} ({error}); write or copy it again"
+        ) from error
     n_numbers = _n_numbers(footer.schema)
     number_bytes = sizes[:, 1] if n_numbers is None else _NUMBER_BYTES * n_numbers * sizes[:, 0]
     sizes[:, 1] = np.maximum(0, sizes[:, 1] - number_bytes)

@@ -98,7 +98,7 @@ def _objects(blocks: Iterator[bytes], path: str, *, is_list: bool = False) -> It
         at = begin
         if is_list and text.startswith("]", at):
             if text[at + 1 :].strip() or any(block.strip() for block in blocks):
-                raise ValueError(f"{path} must end where its list of objects ends, got more")
+                raise ValueError(f"{path} must end where its list of objects ends; delete the rest")
             return
         value, end = _value(text, at)
         # A value at the end of the text read so far may continue: the 1 of 12.

@@ -86,10 +86,10 @@ def each_once(paths: Iterable[str]) -> list[str]:
     if passed_over:
         other, first = passed_over[0]
         logger.warning(
-            "each file is read once: %s passed over, %s is %s",
+            "each file is read only once, so %s ignored: %s is %s",
             "1 more name is" if len(passed_over) == 1 else f"{len(passed_over):,} more names are",
             other,
-            "named twice" if other == first else first,
+            "named twice" if other == first else f"the same file as {first}",
         )
     return sorted(kept)
 

@@ -115,7 +115,7 @@ def read_manifest(out: str) -> Manifest | None:
         if values["format"] == _FORMAT:
             return _manifest_of(values)
     raise ValueError(
-        f"{path} has format {values['format']!r}, this version of assay reads {_FORMAT}; "
+        f"{path} has format {values['format']!r}, but this version of assay reads {_FORMAT}; "
         "choose another folder"
     )
 

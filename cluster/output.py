@@ -91,7 +91,7 @@ class Output:
                 )
             if self.suffix in FORMATS and store.is_inside(self.path, path):
                 raise ValueError(
-                    f"`{self.option}` must not lie inside a folder that is read, got {self.path}"
+                    f"`{self.option}` must be outside of the folders that are read, got {self.path}"
                 )
 
     def check_folder(self, *inside: str, is_new: bool = False) -> None:

@@ -101,7 +101,7 @@ def gpu_shares(n_gpus: int, share: float, environment: Mapping[str, str]) -> lis
 def _not_sent(error: Exception) -> ValueError:
     """Say that workers cannot have what only the program that runs has."""
     return ValueError(
-        f"workers cannot be given what this program defines itself ({error}); put it into an "
+        f"workers cannot load what this program itself defines ({error}); put it into an "
         "installed package, or leave out `--workers`"
     )
 

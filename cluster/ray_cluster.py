@@ -101,7 +101,7 @@ def _join(address: str, folder: str, packages: Sequence[str] = ()) -> None:
             ray.init(address=_reachable(address), runtime_env=runtime_env, **_QUIET)
     except AuthenticationError as error:
         raise ConnectionError(
-            f"the Ray cluster at `{address}` asks for another token than this driver has; set "
+            f"the Ray cluster at `{address}` requires another token than this process has; set "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, as on its nodes"
         ) from error
     except RuntimeError as error:
@@ -160,8 +160,8 @@ def _refuse_open_cluster() -> None:
     )
     if asked.returncode != _ASKS_FOR_TOKEN:
         raise ValueError(
-            f"the Ray cluster at {address} asks for no token, so whoever reaches its ports can "
-            "run code on it; start it with RAY_AUTH_MODE=token, or, if its network is closed, set "
+            f"the Ray cluster at {address} has no token, so anyone who can reach its ports can "
+            "run code on it; start it with RAY_AUTH_MODE=token, or, if you trust its network, set "
             "`insecure_cluster = true` in the `--config` file"
         )
 

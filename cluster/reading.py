@@ -186,7 +186,8 @@ def _piece_tables(
     if n_rows != piece.n_rows:
         raise ValueError(
             f"{piece.path} must have {piece.n_rows} rows from row {piece.first_row} on, "
-            f"got {n_rows}; it has changed since the plan was made"
+            f"got {n_rows}; the file has changed since the run began: put the old one back, or use "
+            "`--fresh`"
         )
     _check_unchanged(piece)
 
@@ -209,13 +210,13 @@ def _check_unchanged(piece: Piece) -> None:
         is_same = is_unchanged(piece.path, piece.version, piece.content)
     except FileNotFoundError as error:
         raise ValueError(
-            f"{piece.path} has vanished since the plan was made; put it back and run the same "
+            f"{piece.path} has vanished since the run began; put it back and run the same "
             "command again"
         ) from error
     if not is_same:
         raise ValueError(
-            f"{piece.path} has changed since the plan was made; run the same command again, which "
-            "says whether the run can go on"
+            f"{piece.path} has changed since the run began; run the same command again, which "
+            "says whether the run can continue"
         )
 
 

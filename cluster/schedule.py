@@ -34,7 +34,7 @@ LEFT_OUT_AFTER = 4
 
 CONTINUE = "committed shards are kept: run the same command again to continue"
 """How a message ends when no worker is left."""
-OVERLONG = "not done after {:.0f} s, far longer than other shards; worker killed"
+OVERLONG = "not done after {:.0f} s, far longer than other shards; worker stopped"
 
 _REMEMBERED = 101  # finished shards that say how long a row takes
 

@@ -208,7 +208,7 @@ def _check_mapping(columns: Mapping[str, str]) -> dict[str, str]:
         if ours not in _ALIASES:
             raise ValueError(
                 f"OURS in `--columns` must be one of {', '.join(_ALIASES)}, got `{ours}`; "
-                "write our name first: `--columns candidate=summary`"
+                "write Assay's name first: `--columns candidate=summary`"
             )
     return {_ALIASES[ours]: theirs for ours, theirs in columns.items()}
 

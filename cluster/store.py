@@ -343,7 +343,7 @@ def check_no_links(folder: str, *inside: str) -> None:
         if os.path.islink(path):
             raise ValueError(
                 f"{path} must not be a link, got one to {os.readlink(path)}; nothing is written "
-                "or deleted outside of the output folder: remove the link"
+                "or deleted outside of the output folder, so remove the link"
             )
 
 

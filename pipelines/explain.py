@@ -162,18 +162,18 @@ def open_explainer(corpora: OneOrMore, settings: ExplainSettings) -> Explainer:
     if scores is None:
         config = ScoringConfig(metrics=(metric,), **shared_fields(MetricOptions, settings))
     elif given := _changed_options(settings):
-        raise ValueError(f"`scores` has its own settings; leave out {', '.join(given)}")
+        raise ValueError(f"`scores` already has settings; leave out {', '.join(given)}")
     else:
         config, columns, inputs, system = _settings_of(scores, metric, columns)
         if not corpora and (gone := [path for path in inputs if is_gone(path)]):
             raise ValueError(
-                f"the texts of {scores} came through a pipe ({gone[0]}), which cannot be read "
-                "again; name the corpus, too"
+                f"the texts of {scores} came through a pipe ({gone[0]}), which cannot be read a "
+                "second time; name the corpus, too"
             )
         corpora = corpora or inputs
         recorded = find_scores(scores, is_unfinished_accepted=True).files
     if not corpora:
-        raise ValueError("name the corpus that has the texts, or a scores folder that names it")
+        raise ValueError("name a corpus, or give a folder of `assay score` with `--scores`")
     names, of_ratings = columns_apart(columns)
     rated = _mean_ratings(settings.ratings, settings.raters, of_ratings)
     files = list_inputs(corpora)
@@ -261,7 +261,7 @@ def _mean_ratings(
 ) -> dict[_Key, dict[str, float | None]]:
     if path is None:
         if raters:
-            raise ValueError("`raters` chooses among ratings; name `--ratings`, too")
+            raise ValueError("`raters` needs ratings; give `--ratings`, too")
         return {}
     rated = read_ratings(path, raters=raters, columns=columns)
     for note in rated.notes:

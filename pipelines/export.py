@@ -114,7 +114,7 @@ def _card(folder: Path, said: Mapping[str, Any], place: str, licence: str | None
     kept = there.read_text("utf-8") if there.is_file() else ""
     if is_card(kept):
         if licence is not None:
-            raise ValueError(f"{there} says the licence; leave out `--licence`, or edit it there")
+            raise ValueError(f"{there} has a licence; leave out `--licence`, or edit it there")
         return kept
     if licence is None:
         raise ValueError(

@@ -117,7 +117,7 @@ class Judgement:
             "",
             f"Whole corpus: {counted(self.n_rows, 'row')} at {row_rate(self.chosen_rows_per_s)} "
             f"({', '.join(self.chosen)}, measured just now): {duration(seconds)} on this machine, "
-            f"{duration(shared_s)} on {self.n_machines} of them",
+            f"{duration(shared_s)} on {self.n_machines} such machines",
             *self.estimates,
             *([f"Report: {join(self.out, _REPORT, 'report.html')}"] if self.out else []),
             "",

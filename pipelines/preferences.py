@@ -240,7 +240,9 @@ def _from_sheet(frame: pl.DataFrame, where: str, key: pl.DataFrame | None) -> pl
         raise ValueError(f"{where} is a sheet for judges; name the file of its key with `--key`")
     criteria = [name for name in frame.columns if name not in SHEET_COLUMNS]
     if not criteria:
-        raise ValueError(f"{where} has no column for a criterion besides {listed(frame.columns)}")
+        raise ValueError(
+            f"{where} must have a column for a criterion, got only {listed(frame.columns)}"
+        )
     judge = pl.lit(os.path.splitext(os.path.basename(where))[0])
     if "judge" in frame.columns:
         judge = pl.coalesce(pl.col("judge").cast(pl.String), judge)

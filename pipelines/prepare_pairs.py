@@ -122,7 +122,7 @@ def prepare_for_negatives(
         paths, folder, settings, seed=config.seed, language=config.language, sides=sides
     )
     if config.needs_neighbours:
-        tell("looking for near documents")
+        tell("looking for similar documents")
         find_neighbours(pairs.folder, sides, config.n_neighbours)
     return pairs
 
@@ -206,6 +206,6 @@ def _check_sides(
         else "give more documents, or a column `split`"
     )
     raise ValueError(
-        f"every side must have pairs, got {sides}"
+        f"train, validation and test must have pairs, got {sides}"
         f"{f' (left out: {unused})' if unused else ''}; {remedy}"
     )

@@ -162,8 +162,8 @@ class _Run:
             self.config = replace(self.config, precision=self.machines.precision)
         if (replaced := self.config.replaced) and not self.machines.is_local:
             raise ValueError(
-                f"`{replaced[0]}` means something else in this program than in the workers; leave "
-                "out `--workers`, or give yours another name"
+                f"this program replaces Assay's `{replaced[0]}`, but workers would use Assay's; "
+                "leave out `--workers`, or rename yours"
             )
         self.fields = self.config.columns
         self.out = absolute(out).rstrip("/")
@@ -357,7 +357,7 @@ class _Run:
             if len(done) == len(earlier.shards):
                 return with_file_facts(earlier.shards, inputs)
         if any(file.needs_copy for file in inputs):
-            self.tell(Progress(stage="turning the inputs into Parquet"))
+            self.tell(Progress(stage="converting the inputs to Parquet"))
             inputs = with_copies(inputs, self.out, self.wanted, limit)
         if earlier is not None:
             return with_file_facts(earlier.shards, inputs)
@@ -372,8 +372,8 @@ class _Run:
             done = {*base, *committed(self.out, manifest.shards, manifest.fingerprint)}
             if lost := [shard for shard in manifest.shards if shard.index not in done]:
                 raise ValueError(
-                    f"the run in {self.out} has lost scores that metrics were being added to, of "
-                    f"{lost[0]}; put their file back, or use `--fresh` to score all again"
+                    f"no metrics can be added to the run in {self.out}, which has lost the scores "
+                    f"of {lost[0]}; put their file back, or use `--fresh` to score all again"
                 )
         return Job(
             out=self.out,
@@ -486,8 +486,8 @@ def _base_of(out: str, earlier: Manifest | None, manifest: Manifest) -> Mapping[
         raise ValueError(refusal(out, earlier, manifest))
     if len(committed(out, earlier.shards, earlier.fingerprint)) < len(earlier.shards):
         raise ValueError(
-            f"the run in {out} has not finished, and metrics can only be added to one that has; "
-            "finish it with its own metrics first, or use `--fresh` to replace it"
+            f"metrics can only be added to a finished run, but the run in {out} has not finished; "
+            "finish it with its earlier metrics first, or use `--fresh` to replace it"
         )
     metrics = list(earlier.configuration["metrics"])
     return {"fingerprint": earlier.fingerprint, "metrics": metrics}

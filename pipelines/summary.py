@@ -39,7 +39,7 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
         table = _means(run)
         below = list(meanings(run.main_columns))
         if any(map(run.has_gaps, run.main_columns)):
-            below = ["In brackets: rows with a score, where systems differ", *below]
+            below = ["In brackets: number of rows with a score, if systems differ in it", *below]
         if len(run.means) > MAX_SYSTEMS:
             n_more = counted(len(run.means) - MAX_SYSTEMS, "more system")
             below = [f"and {n_more}; all are in {join(run.out, 'run.json')}", *below]

@@ -187,9 +187,9 @@ def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> 
         n_without_key += frame.filter(lacks_key).height
     rows = pl.concat(joined).sort(KEYS)
     if n_without_key:
-        notes.append(f"Rows of the corpus that cannot be read, nor their ids: {n_without_key:,}")
+        notes.append(f"Rows of the corpus that cannot be read, ids included: {n_without_key:,}")
     if n_lost := means.height - rows.select(KEYS).n_unique():
-        notes.append(f"Rated summaries that the corpus lacks: {n_lost:,} of {means.height:,}")
+        notes.append(f"Rated summaries that are not in the corpus: {n_lost:,} of {means.height:,}")
     why = pl.Series([why_unused(row) for row in rows.to_dicts()], dtype=pl.String)
     for reason, n in why.drop_nulls().value_counts(sort=True).iter_rows():
         notes.append(f"Left out: {n:,}, {reason}")
@@ -206,7 +206,7 @@ def read_rated(corpus: OneOrMore, ratings: AnyPath, settings: TrainSettings) -> 
     sources = both[SOURCES].list.first().to_list()
     groups = number_groups(documents, sources)
     if n_alike := n_documents - np.unique(groups).size:
-        notes.append(f"Documents that count as one with another, for their source: {n_alike:,}")
+        notes.append(f"Documents counted with another one that has the same source: {n_alike:,}")
     return Rated(
         sources=sources,
         candidates=both[CANDIDATE].to_list(),

@@ -71,7 +71,7 @@ def checked_folder(
     if not folder.exists():
         return folder
     if (folder / result).exists():
-        raise ValueError(f"`--out` must not have {called} yet, got {folder}; choose another folder")
+        raise ValueError(f"`--out` already holds {called}: {folder}; choose another folder")
     is_run = (folder / TRAINING_FOLDER / begun).exists()
     if is_run and not is_resumed:
         shutil.rmtree(folder / TRAINING_FOLDER)
@@ -187,4 +187,4 @@ def _what_failed(error: Exception) -> Exception:
 
 
 def _lost(reason: str) -> RuntimeError:
-    return RuntimeError(f"training on Ray failed ({reason}); the same command goes on")
+    return RuntimeError(f"training on Ray failed ({reason}); run the same command again")

@@ -114,7 +114,7 @@ def _check_labels(examples: Sequence[Example]) -> None:
         if one.label > least.get((one.document_id, one.number, one.base), math.inf):
             raise ValueError(
                 f"`{LABEL}` of a `{POSITIVE}` must be the highest of its document, got a higher "
-                f"one of kind `{one.kind}` for document {one.document_id}; mend `{LABEL}` or `kind`"
+                f"one of kind `{one.kind}` for document {one.document_id}; correct one of them"
             )
 
 

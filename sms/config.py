@@ -75,8 +75,8 @@ class ScoringConfig(ScoringOptions):
         if self.stemmer and not language.stemmer:
             known = sorted(code for code, each in LANGUAGES.items() if each.stemmer)
             raise ValueError(
-                f"`stemmer` must be left out for language {self.language!r}, for which there is "
-                f"none; there are stemmers for {', '.join(known)}"
+                f"there is no `stemmer` for language {self.language!r}, only for "
+                f"{', '.join(known)}; leave it out"
             )
 
     def _read(self) -> list[Metric]:
@@ -149,8 +149,8 @@ class ScoringConfig(ScoringOptions):
         replaced = self.__dict__.pop("replaced")
         if others := sorted({*replaced} ^ {*self.replaced}):
             raise ValueError(
-                f"`{others[0]}` means something else here than in the program that sent it; give "
-                "what is not of this package another name"
+                f"`{others[0]}` is defined differently here and in the program that sent it; "
+                "rename the definition that is not Assay's"
             )
 
     @property

@@ -502,8 +502,8 @@ class Metric:
             if "words" in self.needs and "words" not in kind.vectors:
                 raise ValueError(
                     f"metric {self.written!r} needs word vectors, but `{kind.kind}` has none; "
-                    f"encoders with word vectors are {kinds_with('words')}; metrics that need "
-                    "none are sms, cosine, rougeL_f and others"
+                    f"encoders with word vectors are {kinds_with('words')}; metrics without "
+                    "them are sms, cosine, rougeL_f and others"
                 )
 
     def check_rules(self, rules: TextRules) -> None:

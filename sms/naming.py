@@ -69,8 +69,8 @@ def load_entry_points(group: str) -> None:
             package = point.dist.name if point.dist else "?"
             reason = str(error).partition("\n")[0]
             raise ValueError(
-                f"package {package} names `{point.value}` as one of `{group}`, which cannot be "
-                f"imported ({type(error).__name__}: {reason}); mend or uninstall it"
+                f"package {package} registers `{point.value}` in `{group}`, but it cannot be "
+                f"imported ({type(error).__name__}: {reason}); repair or uninstall the package"
             ) from error
 
 

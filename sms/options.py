@@ -120,28 +120,28 @@ class MetricOptions(Settings):
     """How metrics are computed, whichever they are."""
 
     encoders: Annotated[Encoders, "[ALIAS=]SPEC", "--encoder", encoders_of] = "minilm"
-    """Use this encoder; `assay encoders` lists them. Repeat the option for several: the first is
-    the default."""
+    """Use this encoder; `assay encoders` lists them. Repeat the option for several: metrics without
+    `@ENCODER` use the first."""
     models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
-    """Settings of the models of `likelihood@ALIAS`, `pair@ALIAS` and `ask@ALIAS`: tables
-    [models.ALIAS] with `path`, or for `ask` the `url` of a server, and more."""
+    """Models of `likelihood@ALIAS`, `pair@ALIAS` and `ask@ALIAS`: a folder or hub id, or in the
+    `--config` file a table [models.ALIAS] with `path` (or, for `ask`, `url`) and more settings."""
     preset: Annotated[Literal["default", "clark2019"], "rare"] = "default"
-    """Treat texts by Assay's rules (default), or as the released sentence mover code does
+    """Cut texts by Assay's rules (default), or like the code that Clark et al. 2019 released
     (clark2019)."""
     multi_reference: Literal["best", "mean", "first"] = "best"
     """With several references, take the best score, the mean, or the score against the first."""
     language: Annotated[str, "CODE", language_code] = "en"
     """Language of the texts, by its ISO 639 code, or und for a mixture. zh, ja, th, lo, km and my
-    need the extra of the same name."""
+    need an extra, such as assay[zh]."""
     stemmer: bool = False
-    """Take the endings of words off before ROUGE counts them, as most published ROUGE does: by
-    Porter's stemmer in English, by Snowball's in other languages that have one."""
+    """Stem words before ROUGE compares them, as in most published ROUGE scores: with Porter's
+    stemmer in English, with Snowball's in other languages that have one."""
     rouge_tokens: Annotated[Literal["words", "characters"] | None, "rare"] = None
-    """What ROUGE counts in a language without spaces: characters (the default in Chinese) or words
-    (the default elsewhere)."""
+    """Units that ROUGE compares in a language without spaces: characters (default in Chinese) or
+    words (default elsewhere)."""
     sentences: Annotated[Literal["split", "given"], "rare"] = "split"
-    """`given`: every text is a list of sentences and is not cut further; several references or
-    sources are lists of such lists."""
+    """Split texts into sentences (split), or take each text as a list of sentences (given), and
+    several references or sources as a list of such lists."""
     source_tokens: Annotated[int | None, AtLeast(1), "rare"] = None
     """Read only the first N tokens of a source."""
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "rare"] = "auto"

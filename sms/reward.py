@@ -170,9 +170,8 @@ class Reward:
         """Reward where there is nothing to score."""
         if not math.isfinite(self.undefined):
             raise ValueError(
-                f"`undefined` must be given, and finite, for {self.column}, got "
-                f"{self.undefined:g}; name the reward of a text that cannot be scored, as low as "
-                "the worst text's"
+                f"`undefined` must be a finite number for {self.column}, got {self.undefined:g}; "
+                "set it to the reward of a text that cannot be scored, such as the worst reward"
             )
         self.__name__ = self.column  # what TRL calls it in its logs
         self._counts: Counter[str] = Counter(rewards=0, undefined=0)

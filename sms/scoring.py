@@ -189,9 +189,9 @@ class SummaryScorer:
             shares = [share_read(reader, sample) for sample in samples]
             if shares and max(shares) < LEAST_READ:
                 raise ValueError(
-                    f"{what} must know {language.name}, but of the words of a sample it reads "
-                    f"{max(shares):.0%}, and the others in fragments or not at all; use one "
-                    f"made for it, such as {', '.join(fitting)}"
+                    f"{what} must know {language.name}, but it knows only {max(shares):.0%} of the "
+                    "words of a sample, and reads the others in fragments or not at all; use one "
+                    f"made for {language.name}, such as {', '.join(fitting)}"
                 )
 
     def score(self, rows: pa.Table) -> pa.Table:

@@ -20,8 +20,8 @@ def judge(data: tuple[str, ...], settings: JudgeSettings) -> None:
 
     DATA is what `assay score` reads, with `document_id` and `system_id`. The rated rows are scored
     and compared with the ratings. You learn which metric agrees best with each aspect, which
-    metrics cannot be told apart from it, and whether any beats `length` and `density`. You also get
-    the command that scores all of DATA, and the time it takes on this machine.
+    metrics cannot be told apart from it, and whether any metric beats the baselines `length` and
+    `density`. You also get the command that scores all of DATA, and its time on this machine.
     """
     from pipelines.judge import judge as run
 
@@ -36,8 +36,8 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
 
     SCORES are folders of `assay score`, or files of any tool (Parquet, CSV, JSONL). A file has one
     row per candidate: `document_id`, `system_id`, and one column of numbers per metric. The ratings
-    have one such column per aspect, and may have a column `rater`. If several inputs have a metric,
-    it is called INPUT/METRIC. Only rows that have every score and every rating count. DIR gets
+    have one such column per aspect, and may have a column `rater`. A metric that several inputs
+    have is called INPUT/METRIC. Rows without a score or a rating are left out. DIR gets
     report.html, report.md, report.json and correlations.parquet.
     """
     if settings.out is None:
@@ -54,11 +54,11 @@ def correlate(scores: tuple[str, ...], settings: CorrelateSettings) -> None:
 def compare(scores_a: str, scores_b: str | None, settings: CompareSettings) -> None:
     """Compare scores of systems or runs without human ratings.
 
-    SCORES_A and SCORES_B are folders of `assay score` or files of scores. If there is one, every
-    pair of its systems is compared: the table has means, intervals, and letters that say which
-    systems differ. If both have the same systems, each system's two runs are compared. Otherwise
-    every system of A is compared with every system of B. Only documents that both sides have count.
-    A metric whose signatures differ is refused.
+    SCORES_A and SCORES_B are folders of `assay score` or files of scores. With SCORES_A alone,
+    every pair of its systems is compared: the table has means, intervals, and letters that say
+    which systems differ. If both have the same systems, the runs of each are compared. Otherwise
+    every system of A is compared with every system of B. Only documents that both have are used. A
+    metric is refused if its signatures differ.
     """
     from pipelines.compare import compare as run
     from pipelines.reports.comparison import comparison_sheet
@@ -71,10 +71,10 @@ def compare(scores_a: str, scores_b: str | None, settings: CompareSettings) -> N
 def explain(corpora: tuple[str, ...], settings: ExplainSettings) -> None:
     """Show what a score is made of.
 
-    CORPUS is as for `assay score`. For a mover (sms, wms, s+wms), you see which words and sentences
-    of the reference those of the summary are matched with, and at what cost. For other metrics, you
-    see how the score changes without each sentence, and for trained scorers, likelihoods and judges
-    more details. For `ask`, you see the question, the answer and its probabilities.
+    CORPUS is read as by `assay score`. For a mover (sms, wms, s+wms), you see how words and
+    sentences of the summary are matched with those of the reference, and at what cost. For other
+    metrics, you see how the score changes without each sentence; trained scorers, likelihoods and
+    judges show more details. For `ask`, you see the question, the answer and its probabilities.
     """
     if settings.out is None:
         raise click.UsageError("`--out FILE` is missing: name a page (.html) or a picture (.svg)")
@@ -96,7 +96,7 @@ def preferences(judgements: tuple[str, ...], settings: PreferencesSettings) -> N
 
     A judgement compares two texts. A file (Parquet, CSV, JSONL) has one row per judgement:
     `document_id`, `system_a`, `system_b`, `winner` (one of the two systems, or tie), and
-    optionally `judge` and `criterion`. Instead, a file may hold counts: `system_a`, `system_b`,
+    optionally `judge` and `criterion`. A file may also hold counts: `system_a`, `system_b`,
     and the `wins`, `losses` and `ties` of `system_a`. Or it is a sheet made by `--make-sheet`,
     filled with left, right or =, and read with its `--key`.
     """

@@ -45,8 +45,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 ELSEWHERE = {
-    "--num-gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
-    "--gpus": "`--gpus-per-worker G` gives each of `--workers N` its share",
+    "--num-gpus": "use `--workers N` and `--gpus-per-worker G`",
+    "--gpus": "use `--workers N` and `--gpus-per-worker G`",
     "--batch-size": "there is nothing to set: a batch is as large as the memory allows",
     "--model": "name the model in a metric or as `--encoder hf:PATH_OR_ID`",
     "--refs": "`--columns reference=NAME` names the column of the references",

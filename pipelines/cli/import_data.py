@@ -23,8 +23,8 @@ _WIDTH = 96
 def import_data(name: str | None, files: tuple[str, ...], settings: ImportSettings) -> None:
     """Convert a published data set into the columns assay reads.
 
-    NAME is one of `assay import --list`; without FILES, the command says what the data set is and
-    which FILES it needs: files or folders. Nothing is written until all of them
+    NAME is a data set of `assay import --list`. Without FILES (files or folders), the command
+    describes the data set and says which FILES it needs. Nothing is written until all of them
     have been read.
     """
     from pipelines.datasets.readers import SOURCES, find_source

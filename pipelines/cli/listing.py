@@ -62,8 +62,8 @@ def encoders() -> None:
 def example(out: str) -> None:
     """Write a small corpus, with ratings, to try the commands on.
 
-    The texts are invented. The ratings are not human judgements: they say what each summary was
-    written to be, from 5 (good) over 4 (copied), 3 (vague) and 2 (corrupted) to 1 (of another
+    The texts are invented. The ratings are not human judgements: they say how each summary was
+    written: 5 (good), 4 (copied), 3 (vague), 2 (corrupted) or 1 (about another
     document). An existing file is never replaced by a different one.
     """
     from importlib.resources import files

@@ -24,9 +24,9 @@ def score(corpora: tuple[str, ...], settings: ScoreSettings) -> int:
     """Score the summaries in CORPORA.
 
     CORPORA are Parquet, JSONL or CSV: files, folders, globs or URLs, or - for standard input. One
-    row is one candidate: `document_id`, `system_id`, `candidate`, and `reference` or `references`
-    and `source` where a metric needs them. To continue an interrupted run, give the same command
-    again (and the same standard input).
+    row is one candidate: `document_id`, `system_id`, `candidate`, and, if a metric needs them,
+    `source` and `reference` (or `references`). To continue an interrupted run, give the same
+    command again (and the same standard input).
     """
     from pipelines.runs.score_run import RunInterrupted
     from pipelines.score import score as run
@@ -66,9 +66,9 @@ def _exit_status(result: ScoreRun) -> int:
 def status(folder: str, settings: StatusSettings) -> int:
     """Show how far the run in DIR has got.
 
-    DIR is a folder or URL; the run may be going on or have ended. Exit status: 0 if the run is
-    complete, or is running and no shard has been given up; 1 if it stopped or died early, or
-    shards have failed; 2 if there is no run.
+    DIR is the folder or URL of a run, which may be running or have ended. Exit status: 0 if the run
+    is complete, or is running without failed shards; 1 if it ended early or has failed shards; 2 if
+    there is no run.
     """
     from cluster.output import Output
     from pipelines.status import run_status
@@ -101,11 +101,11 @@ def _lines(run: RunStatus) -> Iterator[str]:
     is_lost = run.running and run.state != "running"
     yield (
         f"Shards:  {run.n_done:,} done, {len(run.running):,} "
-        f"{'begun and lost' if is_lost else 'running'}, "
+        f"{'started and lost' if is_lost else 'running'}, "
         f"{run.n_failed:,} failed, {run.n_left:,} left"
     )
     if run.running:
         oldest = run.running[0]
         where = f" on {oldest.node}" if oldest.node else ""
-        yield f"Oldest:  shard {oldest.index}{where}, begun {duration(oldest.seconds)} ago"
+        yield f"Oldest:  shard {oldest.index}{where}, started {duration(oldest.seconds)} ago"
     yield from ("", "Last errors:", *(f"  {error}" for error in run.errors)) if run.errors else ()

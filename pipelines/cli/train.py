@@ -35,10 +35,10 @@ _INTERRUPTED = "interrupted; run the same command (without `--fresh`) to continu
 def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
     """Train on PAIRS a scorer that needs no references.
 
-    The scorer learns from the good summaries in PAIRS and from wrong ones made of them. One row of
-    PAIRS is one document: `document_id`, `source`, `reference` or `references`, and optionally
+    The scorer learns from the good summaries in PAIRS and from wrong ones made from them. One row
+    of PAIRS is one document: `document_id`, `source`, `reference` or `references`, and optionally
     `split`; or one candidate with a `label`, as `assay negatives` writes it. To continue the
-    interrupted training of a model, give the same command again.
+    interrupted training of a neural scorer, give the same command again.
     """
     from pipelines.train import train as run
     from pipelines.train_model import TrainedScorer
@@ -57,9 +57,9 @@ def train(pairs: tuple[str, ...], settings: TrainSettings) -> int:
 def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) -> int:
     """Measure how well SCORER tells references from negatives.
 
-    The scorer is tested on each file of PAIRS. Only documents that it was not trained on count.
-    With several files of PAIRS, or several scorers, a table with a row for each scorer and a column
-    for each file comes first.
+    The scorer is tested on each file of PAIRS. Only documents that it was not trained on are used.
+    With several files of PAIRS, or several scorers, the result begins with a table that has a row
+    for each scorer and a column for each file.
     """
     from cluster.output import output_of
     from pipelines.evaluate import evaluate as run
@@ -75,12 +75,11 @@ def evaluate(scorer: str, pairs: tuple[str, ...], settings: EvaluateSettings) ->
 
 @command(ExportSettings, "WHAT", "DIR")
 def export(what: str, folder: str, settings: ExportSettings) -> None:
-    """Hand over a trained scorer: WHAT is `scorer`, DIR its folder.
+    """Export a trained scorer: WHAT is `scorer`, DIR its folder.
 
-    Its files and a card (README.md: how to use it, data, figures, licence) are written to a new
-    folder, or uploaded to the Hugging Face hub as one commit, where `reffree@hf:OWNER/NAME` loads
-    it. Log in before with `hf auth login`. To edit the card, export to a folder first, then export
-    that folder.
+    Its files and a model card (README.md) are written to a new folder, or uploaded to the Hugging
+    Face hub in one commit, from where `reffree@hf:OWNER/NAME` loads the scorer. Log in first with
+    `hf auth login`. To edit the card, export to a folder first, then export that folder.
     """
     from pipelines.export import export as run
 
@@ -89,11 +88,11 @@ def export(what: str, folder: str, settings: ExportSettings) -> None:
 
 @command(NegativesSettings, "PAIRS...")
 def negatives(pairs: tuple[str, ...], settings: NegativesSettings) -> None:
-    """Make wrong summaries, with labels, from the good ones in PAIRS.
+    """Make labelled wrong summaries from the good ones in PAIRS.
 
     The good summaries are written to the file, too. One row of PAIRS (Parquet, JSONL or CSV; files,
     folders, globs or URLs) is one document: `document_id`, `source`, `reference` or `references`,
-    and optionally `split`. Documents without a split are split 80/10/10; documents that share a
+    and optionally `split`. Documents without a split are split 80/10/10; documents with a common
     text stay in the same part.
     """
     from pipelines.negatives import negatives as run
@@ -214,7 +213,7 @@ def _preferred(preferred: Preferred) -> str:
         f"{counted(preferred.n_fitted_documents, 'document')}."
     )
     if not preferred.n_judged:
-        return f"{fitted} That is too few documents to say how good it is on others."
+        return f"{fitted} These are too few documents to say how good it is on others."
     others = ", ".join(f"{name} {right:g}" for name, right in preferred.others.items())
     how = "those of the test documents"
     if preferred.is_cross_validated:
@@ -337,7 +336,7 @@ def _negatives(run: NegativesRun) -> list[str]:
     return [
         f"{counted(pairs.n_rows, 'row')} read; pairs: {sides} (split {rule}).",
         f"{counted(pairs.n_shared, 'document shares', 'documents share')} a text with another one; "
-        "no text is on two sides.",
+        "no text is in two of these parts.",
         "",
         _table(
             ("kind", "rows", "mean label"),

@@ -183,8 +183,8 @@ def _with_rouge(scored: Scored, *, coefficient: str) -> Shown:
     }
     title = f"{_title(coefficient)}: scorers and ROUGE on machine-made summaries"
     note = (
-        f"{_note(scored)} The paper prints its best scorer only; here are all, so that none is "
-        "chosen on the summaries it is judged on."
+        f"{_note(scored)} The paper prints only its best scorer. Here are all, because to "
+        "choose one by these ratings would favour it."
     )
     return table_of(title, frame, cells, digits=4, notes=[note])
 

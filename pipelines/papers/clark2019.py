@@ -165,10 +165,10 @@ def _table2(scored: Scored) -> Shown:
         labels=("level", "metric"),
         notes=(
             f"Stars: better than {baseline} by the one-sided test of Williams, * for p < 0.05 and "
-            "** for p < 0.01, not corrected for many comparisons.",
-            "Level: global is the paper's, all summaries at once; its test takes the summaries of "
-            "one system or document for independent and is too sure of itself. Summary level is a "
-            "mean over documents and has no such test.",
+            "** for p < 0.01, not corrected for multiple comparisons.",
+            "Level: global is the paper's, all summaries at once. Its test treats the summaries of "
+            "one system or document as independent, so its p-values are too small. Summary level "
+            "is a mean over documents and has no such test.",
         ),
     )
     numbers: dict[Cell, Ours] = {

@@ -142,7 +142,7 @@ def table1(scored: Scored) -> Shown:
         cells[(scored.name(row["metric"]),), column] = Ours(row["value"], form)
     note = (
         "P: Pearson, S: Spearman, against the reference or the document; * for p < 0.05, "
-        "two-sided, not corrected for many comparisons."
+        "two-sided, not corrected for multiple comparisons."
     )
     return table_of("System-level correlation with human ratings", frame, cells, notes=[note])
 

@@ -295,7 +295,7 @@ def _gaps(result: ScoreComparison) -> Iterator[str]:
         )
     if len(metrics) > MOST_GAPS:
         n_more = counted(len(metrics) - MOST_GAPS, "other pair")
-        yield f"and likewise {n_more}; the table has all: `documents`"
+        yield f"The same holds for {n_more}: see `documents` in the table"
 
 
 # The page: the table with the intervals drawn, and the difference by document

@@ -145,7 +145,7 @@ def _means_table(run: ScoreRun, means: Mapping[str, Means]) -> PaperTable:
         )
     caption = f"Mean and half of the {CONFIDENCE:.0%} interval over documents."
     if any(map(run.has_gaps, means)):
-        caption += " In brackets: rows with a score, where systems differ."
+        caption += " In brackets: number of rows with a score, if systems differ in it."
     return PaperTable(
         title="Mean scores",
         caption=caption,

@@ -112,8 +112,8 @@ class Machines:
         if self._needs.room_on_gpus(self.n_gpus) < n_workers:
             raise ValueError(
                 f"this machine has no room for {counted(n_workers, 'worker')} of {self._needs}; "
-                f"it has {counted(self.n_gpus, 'GPU')}; ask for less, or join a cluster with "
-                "`--address`"
+                f"it has {counted(self.n_gpus, 'GPU')}; use fewer workers or GPUs, or join a "
+                "cluster with `--address`"
             )
 
     def shares_of_limits(self, metrics: Sequence[Metric]) -> list[str]:
@@ -128,17 +128,17 @@ class Machines:
                 continue
             if n_workers is None:
                 raise ValueError(
-                    f"`--workers` must be a number on a cluster with {metric.written}, whose "
-                    f"`concurrency`, {most}, is divided among all workers that may ever start"
+                    f"`--workers` must be a number on a cluster if {metric.written} is scored, "
+                    f"because its `concurrency` of {most} is divided among the workers"
                 )
             if n_workers > most:
                 raise ValueError(
                     f"`--workers` must be at most {most}, the `concurrency` of {metric.written}, "
-                    f"got {n_workers}; start fewer workers, or raise it in the metric's table"
+                    f"got {n_workers}; start fewer workers, or raise `concurrency`"
                 )
             each = counted(most // n_workers, "request")
             lines.append(
-                f"{metric.written}: at most {each} at a time by each of {n_workers} workers"
+                f"{metric.written}: at most {each} at a time from each of {n_workers} workers"
             )
         return lines
 

@@ -57,7 +57,7 @@ class Asked:
         far = self.repeated_millionths / self.repeated / 1e6
         share = f"{self.repeated_same / self.repeated:.0%}"
         return [
-            f"{self.metric}: asked again {counted(self.repeated, 'question')}, {share} with the "
+            f"{self.metric}: {counted(self.repeated, 'question')} asked again, {share} with the "
             f"same answer; scores differ by {far:.3f} on average"
         ]
 

@@ -197,7 +197,7 @@ def _succeed(
     if run.n_rows != run.n_planned_rows or len(parts) != run.n_shards:
         raise RuntimeError(
             f"{out} must have {run.n_planned_rows} rows in {run.n_shards} files, got "
-            f"{run.n_rows} in {len(parts)}; was something deleted meanwhile?"
+            f"{run.n_rows} in {len(parts)}; some were deleted: run the same command again"
         )
     sizes = file_sizes(run.scores)
     if must_merge(parts, sizes):

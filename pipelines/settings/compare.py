@@ -15,15 +15,15 @@ class CompareSettings(Settings):
     """How scores are compared."""
 
     metrics: Sequence[str] = ()
-    """Compare these metrics, given as names or patterns separated by commas. Default: all that
-    are there, on both sides if there are two."""
+    """Compare these metrics, given as names or patterns separated by commas. Default: all metrics
+    that every input has."""
     systems_a: Sequence[str] = ()
     """Compare these systems of SCORES_A, given as names or patterns. Default: all."""
     systems_b: Sequence[str] = ()
-    """Compare with these systems of SCORES_B (or of SCORES_A if that is all there is), given as
+    """Compare with these systems of SCORES_B (or of SCORES_A, if it is the only input), given as
     names or patterns. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """Read our column OURS from the column THEIRS of the files, for example system_id=model."""
+    """Read Assay's column OURS from your column THEIRS, for example system_id=model."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the comparison to FILE: a page if it ends in .html, a table if it ends in .csv,
     .json, .md or .tex."""

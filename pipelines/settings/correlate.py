@@ -30,11 +30,11 @@ class CorrelateSettings(Settings):
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Columns of the ratings to use. Default: all columns of numbers."""
     raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
-    their names show several pools, such as expert-1 and turker-1."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all. Required
+    if the names show several pools, such as expert-1 and turker-1."""
     metrics: Sequence[str] = ()
     """Correlate these columns of the scores, given as names or patterns. Default: all columns of
-    numbers, except precision and recall that `assay score` was not asked for by name."""
+    numbers, but precision and recall only where `assay score --metrics` named them."""
     systems: Annotated[Sequence[str], "rare"] = ()
     """Systems to keep, names or patterns. Default: all rated systems."""
     exclude_systems: Annotated[Sequence[str], "rare"] = ()
@@ -45,24 +45,24 @@ class CorrelateSettings(Settings):
     levels; the verdict then uses summary level, or global level with fewer than 3 systems per
     document."""
     coefficients: Sequence[str] = COEFFICIENTS
-    """Compute these coefficients. The verdict uses the first one;
-    without this option it uses spearman, or pearson at system level. pairwise_accuracy is not
-    defined at global level, and soft_pairwise_accuracy only at system level."""
+    """Compute these coefficients. The verdict uses the first one; without this option, spearman, or
+    pearson at system level. pairwise_accuracy is not defined at global level, and
+    soft_pairwise_accuracy only at system level."""
     resamples: int = 1_000
-    """Number of bootstrap resamples, and of swaps in a permutation test (or 25 for each metric, if
-    that is more). 10000 is enough for a publication, and takes ten times as long."""
+    """Number of bootstrap resamples, and of permutations in a test (at least 25 for each
+    metric). 10000 is enough for a publication, and takes ten times as long."""
     pairs: Annotated[Literal["best", "all"], "rare"] = "best"
-    """Test every metric against the best one and the baselines, or test all pairs, which takes
-    many times as long."""
+    """Test every metric against the best one and the baselines (best), or test all pairs of metrics
+    (all), which takes many times as long."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     all_tables: Annotated[bool, "rare"] = False
     """Also write every table as Parquet and CSV, those of report.md as LaTeX, and
     every plot as SVG."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example system_id=model.
-    Repeat the option or separate pairs by commas. Names that only the ratings have come after
-    `ratings.`, for example ratings.document_id=item."""
+    """Read Assay's column OURS from your column THEIRS, for example system_id=model.
+    Repeat the option or separate pairs by commas. For a column of the ratings alone, write
+    `ratings.` first, for example ratings.document_id=item."""
     fresh: bool = False
     """Replace the report in DIR."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

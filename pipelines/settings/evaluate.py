@@ -20,6 +20,6 @@ class EvaluateSettings(PairSettings):
     """Use these kinds of negatives, separated by commas. Default: the kinds that a scorer was
     trained on."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Device of the scorers."""
+    """Run the scorers on this device."""
     json: Annotated[AnyPath | None, "FILE"] = None
     """Also write all figures to FILE."""

@@ -22,17 +22,17 @@ class ExplainSettings(MetricOptions):
     """Explain this metric, METRIC[@ENCODER][:AGAINST], or a column of the scores; `assay metrics`
     lists the metrics."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
-    Repeat the option or separate pairs by commas. Names that only the ratings have come after
-    `ratings.`, for example ratings.document_id=item."""
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
+    Repeat the option or separate pairs by commas. For a column of the ratings alone, write
+    `ratings.` first, for example ratings.document_id=item."""
     scores: Annotated[AnyPath | None, "DIR"] = None
-    """Take settings and corpus from this folder of `assay score`, and check that the scores are
+    """Read settings and corpus from this folder of `assay score`, and check that its scores are
     the same."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Show these human ratings with the scores."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Raters to average, names or patterns such as `expert-*`. Default: all, if they are of one
-    pool."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all. Required
+    if the names show several pools, such as expert-1 and turker-1."""
     out: Annotated[AnyPath | None, "FILE"] = None
-    """Write to FILE: a page if it ends in .html, a picture of the best system for papers if it ends
-    in .svg."""
+    """Write to FILE: a page if it ends in .html; a picture of the best system, for a paper, if it
+    ends in .svg. Required on the command line."""

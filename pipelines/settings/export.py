@@ -15,7 +15,7 @@ class ExportSettings(Settings):
 
     to: Annotated[AnyPath, "FOLDER|hf:OWNER/NAME"]
     """Write to this new folder (a path or URL), or upload to this repository of the Hugging Face
-    hub, which is made if it is not there."""
+    hub, which is created if it does not exist."""
     licence: Annotated[str | None, "ID"] = None
     """Licence of the scorer, by the hub's name for it, such as apache-2.0 or cc-by-4.0. Must be
     given unless DIR has a card from an earlier export."""

@@ -26,22 +26,22 @@ class JudgeSettings(ScoringOptions):
     `reffree@general`, and the baselines (such as `length`), against the reference and the source
     where the rows have them."""
     raters: Sequence[str] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
-    their names show several pools, such as expert-1 and turker-1."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all. Required
+    if the names show several pools, such as expert-1 and turker-1."""
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
-    Repeat the option or separate pairs by commas. Names that only the ratings have come after
-    `ratings.`, for example ratings.document_id=item."""
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
+    Repeat the option or separate pairs by commas. For a column of the ratings alone, write
+    `ratings.` first, for example ratings.document_id=item."""
     fresh: bool = False
     """Replace what is in DIR."""
     aspects: Annotated[Sequence[str], "rare"] = ()
     """Columns of the ratings to use. Default: all columns of numbers."""
     resamples: Annotated[int, "rare"] = 1_000
-    """Number of bootstrap resamples, and of swaps in a permutation test; see `assay correlate`."""
+    """Number of bootstrap resamples, and of permutations in a test; see `assay correlate`."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     machines: Annotated[int, "rare"] = 10
-    """Also estimate the time of the whole corpus on N machines like this one."""
+    """Also estimate how long N machines like this one need for the whole corpus."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
     """Run neural encoders on this device, as in `assay score`."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None

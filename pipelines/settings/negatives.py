@@ -21,13 +21,12 @@ class NegativesSettings(PairSettings):
     out: Annotated[AnyPath, "FILE"]
     """Write the examples to this Parquet file or URL."""
     kinds: Sequence[str] = ()
-    """Make these kinds, one of each for every positive; `all` means every kind that there is in the
-    language. With weights
-    (add=2,cross-pair=1) one kind is drawn at random. Default: the kinds that the heads of `assay
-    train` learn from."""
+    """Make these kinds of negatives (wrong summaries), one of each for every good one;
+    `all` means all that the language allows. With weights (add=2,cross-pair=1), make one for every
+    good one, of a random kind. Default: the kinds that the heads of `assay train` learn from."""
     positives: Annotated[Sequence[str], "rare"] = ()
-    """Make negatives from these: reference, lead, extract. Default: the reference; all three if
-    neither kinds nor a preset are named."""
+    """Make negatives from these: reference, lead, extract. Default: the reference; all three
+    without `kinds` and `preset`."""
     preset: Literal["bao2020"] | None = None
     """Use the recipe of Bao et al. (bao2020)."""
     language: Annotated[str, "CODE", language_code] = "en"

@@ -14,7 +14,7 @@ class PairSettings(Settings):
     """How pairs are read."""
 
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example source=article. Repeat
+    """Read Assay's column OURS from your column THEIRS, for example source=article. Repeat
     the option or separate pairs by commas."""
     limit: Annotated[int | None, "rare"] = None
     """Read only the first N rows."""
@@ -35,9 +35,9 @@ class MachineSettings(Settings):
     address: Annotated[str | None, "auto|HOST", "rare"] = None
     """Join this Ray cluster. Default: Ray is started on this machine if it is needed."""
     insecure_cluster: Annotated[bool, "rare"] = False
-    """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
+    """Join a Ray cluster without a token. Anyone who can reach its ports can run code on it."""
     device: Annotated[Literal["auto", "cpu", "cuda"], "rare"] = "auto"
-    """Train on this device, if one worker trains without Ray."""
+    """Train on this device; only for one worker without Ray."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,17 +17,17 @@ class PreferencesSettings(Settings):
     systems: Sequence[str] = ()
     """Compare these systems; in every pair the earlier one is A. Default: all."""
     columns: Annotated[Mapping[str, str] | None, "rare"] = None
-    """Read our column OURS from the column THEIRS of the files, for example winner=choice."""
+    """Read Assay's column OURS from your column THEIRS, for example winner=choice."""
     key: Annotated[AnyPath | None, "FILE"] = None
-    """Read the key of the sheets from FILE."""
+    """Read the key of the sheets from FILE; it says which system is left and which is right."""
     out: Annotated[AnyPath | None, "FILE"] = None
     """Also write the table to FILE, which must end in .csv, .json, .md or .tex. With
-    `--make-sheet`, write the new sheet to FILE and its key beside it: of sheet.csv, to
-    sheet.key.csv."""
+    `--make-sheet`, write the new sheet to FILE, and its key to the same folder (sheet.csv and
+    sheet.key.csv)."""
     seed: Annotated[int, "rare"] = 0
     """Seed of all random numbers."""
     make_sheet: Annotated[AnyPath | None, "CORPUS"] = None
-    """Make a sheet for judges from CORPUS instead; needs `--systems` and `--out`."""
+    """Instead, make a sheet for judges from CORPUS; needs `--systems` and `--out`."""
     n: int = 100
     """Put N documents on the new sheet."""
     criteria: Annotated[Sequence[str], "rare"] = ("non-redundancy", "coherence", "focus", "overall")

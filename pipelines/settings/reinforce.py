@@ -26,12 +26,12 @@ class ReinforceSettings(PairSettings, MachineSettings):
     out: Annotated[AnyPath, "DIR"]
     """Write summarisers and results to this new folder, which all workers must see."""
     reward: Annotated[Sequence[str], "METRIC"] = ("sms",)
-    """Use this metric as reward, or a sum such as "sms - .1*repetition". Several, separated by
-    commas, give one summariser each."""
+    """Use this metric as reward, or a sum such as "sms - .1*repetition". For several rewards,
+    separated by commas, train one summariser each."""
     encoder: Annotated[str, "SPEC"] = "minilm"
     """Use this encoder for the rewards and the final table; `assay encoders` lists them."""
     model: Annotated[str, "pointer|hf:PATH"] = "pointer"
-    """Train the paper's network (pointer), or an encoder-decoder model of transformers."""
+    """Train the paper's network (pointer), or another encoder-decoder model (hf:PATH)."""
     start: Annotated[AnyPath | None, "rare"] = None
     """Start from this trained summariser, with its sizes, and skip maximum likelihood."""
     vectors: Annotated[str | None, "SPEC"] = None
@@ -39,7 +39,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     vocabulary_size: Annotated[int, "rare"] = 30_000
     """Number of words in the vocabulary, the most frequent of the training documents."""
     dimensions: Annotated[int, "rare"] = 128
-    """Dimensions of random word vectors; a file of vectors has its own."""
+    """Dimensions of random word vectors; with `--vectors`, the file decides."""
     hidden: Annotated[int, "rare"] = 128
     """Number of units in each LSTM."""
     layers: Annotated[int, "rare"] = 2
@@ -65,11 +65,11 @@ class ReinforceSettings(PairSettings, MachineSettings):
     gamma: Annotated[float, "rare"] = 0.97
     """Weight of the reward in the first step."""
     gamma_last: Annotated[float, "rare"] = 0.997
-    """Weight of the reward in the last step; from the first step to it the weight is linear."""
+    """Weight of the reward in the last step; in between, it changes linearly."""
     advantage: Annotated[Literal["raw", "unit"], "rare"] = "raw"
     """Take advantages as they are, or divide them by their root mean square in the batch."""
     kl: Annotated[float, "rare"] = 0.0
-    """Weight of the divergence from the summariser that the mixed loss starts from; try .05, or .5
+    """Weight of the KL divergence from the summariser before the mixed loss; try .05, or .5
     with unit advantages."""
     drawn: Annotated[int, "rare"] = 1
     """Draw N summaries of each document and compare them with each other."""
@@ -82,7 +82,7 @@ class ReinforceSettings(PairSettings, MachineSettings):
     beam: Annotated[int, "rare"] = 5
     """Beam width of the final search."""
     block_trigrams: Annotated[bool, "rare"] = False
-    """Never repeat three words in a final summary."""
+    """Never repeat the same three words in a final summary."""
     checkpoint_steps: Annotated[int, "rare"] = 200
     """Save a checkpoint every N steps."""
     log_steps: Annotated[int, "rare"] = 20

@@ -20,14 +20,14 @@ class _Output(Settings):
 @dataclass(frozen=True, kw_only=True)
 class _Corpus(Settings):
     columns: Mapping[str, str] | None = None
-    """Read our column OURS from the column THEIRS of the files, for example candidate=summary.
+    """Read Assay's column OURS from your column THEIRS, for example candidate=summary.
     Repeat the option or separate pairs by commas."""
     system: Annotated[str | None, "NAME"] = None
-    """Name the system of files without a column `system_id`. Default: system. In files without
-    `document_id`, the row number in the whole input is the id, from 0."""
+    """Name of the system in files without a column `system_id`. Default: system. In files without
+    `document_id`, rows are numbered from 0 over the whole input, and the number is the id."""
     keep: Annotated[Sequence[str], "COLUMN,...|all"] = ()
-    """Copy these columns of the input into the scores. Every row of scores also names its file and
-    row of the input."""
+    """Copy these columns of the input into the scores. Every row of scores also says which file and
+    row it is from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,35 +42,35 @@ class _Encoding(Settings):
 @dataclass(frozen=True, kw_only=True)
 class _Running(Settings):
     workers: int | Literal["auto"] | None = None
-    """Score with N processes. auto starts as many as fit, and more when nodes join a cluster.
-    Default: one process with all cores; a process for each core from 80,000 rows if no neural model
-    runs; auto with `--address` or `--gpus-per-worker`."""
+    """Score with N processes; auto starts as many as fit, and more when nodes join the cluster.
+    Default: auto on a Ray cluster or with `--gpus-per-worker`. Otherwise one process that uses all
+    cores, or one process per core from 80,000 rows on if no neural model runs."""
     cpus_per_worker: Annotated[int | None, "N"] = None
-    """Give each worker N cores and threads. Default: 1, or with a GPU its share of the node's
-    cores; without workers, this process uses all cores."""
+    """Give each worker N cores, and as many threads. Default: 1, or for a worker with a GPU an
+    equal share of its node's cores. Without workers, this process uses all cores."""
     gpus_per_worker: Annotated[float | Literal["auto"], "G"] = "auto"
-    """Give each worker G GPUs; a fraction is allowed. If a neural model runs, auto shares the GPUs
-    out among the workers."""
+    """Give each worker G GPUs, or a fraction of one. auto divides the GPUs among the workers if a
+    neural model runs."""
     address: Annotated[str | None, "auto|HOST"] = None
-    """Join this Ray cluster. Default: the one in RAY_ADDRESS, which Ray sets in its jobs. Without
-    it, workers are processes of this machine."""
+    """Join this Ray cluster. Default: the cluster in RAY_ADDRESS, which Ray sets in its jobs.
+    Without a cluster, workers are processes on this machine."""
     insecure_cluster: Annotated[bool, "rare"] = False
-    """Join a Ray cluster that asks for no token. Whoever reaches its ports can run code on it."""
+    """Join a Ray cluster without a token. Anyone who can reach its ports can run code on it."""
     local: bool = False
-    """Score in this process, whatever `--workers` and RAY_ADDRESS say, with as many threads as the
-    workers would have."""
+    """Ignore `--workers` and RAY_ADDRESS, and score in this process with as many threads as the
+    workers would have together."""
     fresh: bool = False
     """Replace the run in DIR."""
     limit: int | None = None
     """Score only the first N rows."""
     strict: bool = False
-    """Exit with code 1 if a row has a status: the reason why a score is missing or a text was
+    """Exit with code 1 if a row has a status. A status says why a score is missing or a text was
     cut."""
     explain: Annotated[bool, "rare"] = False
-    """Also explain the lowest and the highest rows of each metric: scores.html shows why, and links
-    to a page for each."""
+    """Also explain the rows with the lowest and highest scores of each metric, in scores.html and
+    on a page for each row."""
     rows_per_shard: Annotated[int | None, "rare"] = None
-    """Write N rows to each scores file; an interrupted run goes on after the last whole file.
+    """Write N rows to each scores file; an interrupted run continues after the last full one.
     Default: a number that suits the encoders."""
     on_progress: Annotated[Callable[..., None] | None, "python"] = None
     """Called with a `Progress` at every stage and after every shard."""
@@ -92,7 +92,7 @@ class ScorerSettings(ScoringOptions, _Encoding):
     source: Any = None
     """Column with the source, or a list of several. Default: `source`."""
     columns: Mapping[str, str] | None = None
-    """The same as a table: our column OURS is the column THEIRS of the rows."""
+    """The columns as one table, such as {"candidate": "summary"}: our name, then yours."""
     threads: Annotated[int | None, AtLeast(1)] = None
     """Use N threads. Default: a thread for every core of this process."""
 

@@ -39,7 +39,7 @@ class TrainSettings(PairSettings, MachineSettings):
     scorer: Literal["bert", "sentence", "word", "features"] | None = None
     """Kind of scorer: for each aspect a weighted sum of features (features), a transformer
     over document and summary (bert), or a head over vectors of sentences or words (sentence,
-    word). Default: features; bert with a preset."""
+    word). Default: features; bert with `--preset bao2020`."""
     encoder: Annotated[str | None, "SPEC"] = None
     """Start from this encoder; `assay encoders` lists them. `bert` takes only minilm or hf:PATH.
     Default: minilm; the scorer `features` uses none."""
@@ -47,34 +47,34 @@ class TrainSettings(PairSettings, MachineSettings):
     """Language of the texts, by its ISO 639 code, or und for several. The scorer `features` is for
     English only."""
     metrics: Annotated[Sequence[str], "rare"] = ()
-    """Read the columns of these metrics as features, too, such as likelihood@ALIAS, pair@ALIAS or
-    sms:source. Only metrics that need no reference are possible."""
+    """Also use the scores of these metrics as features, such as likelihood@ALIAS, pair@ALIAS or
+    sms:source. They must not need a reference."""
     models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
     """Tables [models.ALIAS] for the metrics in `metrics`, as in `assay score`."""
     ratings: Annotated[AnyPath | None, "FILE"] = None
     """Read human ratings of the candidates in PAIRS from FILE, and fit a head to each aspect. PAIRS
-    are then rows as `assay score` reads them."""
+    then need the columns that `assay score` reads."""
     raters: Annotated[Sequence[str], "rare"] = ()
-    """Average these raters, given as names or patterns such as `expert-*`. Default: all, unless
-    their names show several pools, such as expert-1 and turker-1."""
+    """Average these raters, given as names or patterns such as `expert-*`. Default: all. Required
+    if the names show several pools, such as expert-1 and turker-1."""
     dev_corpus: Annotated[AnyPath | None, "FILE", "rare"] = None
     """Try four recipes for `features`, and keep the one that agrees best with `--dev-ratings` on
-    the summaries in FILE, within documents and with length held fixed. FILE is as for `assay
+    the summaries in FILE, within documents and with length held fixed. FILE is read as by `assay
     score`."""
     dev_ratings: Annotated[AnyPath | None, "FILE", "rare"] = None
-    """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` chooses raters."""
+    """Read human ratings of the summaries in `--dev-corpus` from FILE; `raters` applies, too."""
     head: Annotated[Literal["fc", "cnn", "lstm"], "rare"] = "fc"
     """Head over the vectors of `sentence` and `word`."""
     dropout: Annotated[float | None, "rare"] = None
-    """Share of inputs and hidden units that each step leaves out, for `fc` over vectors only.
-    Default: 0.3; 0 with a preset."""
+    """Dropout rate of the head `fc` over vectors: the share of inputs and hidden units that a step
+    leaves out. Default: 0.3; 0 with a preset."""
     negatives: Sequence[str] | None = None
-    """Make these kinds of negatives, separated by commas, one of each for every pair. With weights
-    (add=2,cross-pair=1) one kind is drawn at random. Default: for the scorer `features` the kinds
-    that its heads learn from; for the others cross-pair."""
+    """Make these kinds of negatives (wrong summaries), one of each for every pair. With weights
+    (add=2,cross-pair=1), make one for every pair, of a random kind. Default: the kinds that the
+    heads of `features` learn from; cross-pair for other scorers."""
     preset: Literal["bao2020", "general"] | None = None
-    """Use the recipe of Bao et al. (bao2020), or for `features` that of `reffree@general`
-    (general): a few features that are not about news, from PAIRS with one kind of text each."""
+    """Use the recipe of Bao et al. (bao2020), or that of `reffree@general` (general): `features`
+    with a few features that are not about news. Then each of PAIRS must hold one kind of text."""
     loss: Annotated[Literal["bce", "mse"] | None, "rare"] = None
     """Loss to minimise. Default: mse if all negatives are edits, otherwise bce."""
     calibration: Annotated[bool | None, "rare"] = None
@@ -91,8 +91,8 @@ class TrainSettings(PairSettings, MachineSettings):
     patience: Annotated[int, "rare"] = 3
     """Stop after N validations without a better loss."""
     ema_decay: Annotated[float, "rare"] = 0.0
-    """Validate and keep a running mean of the weights with this decay; 0.995 averages some 200
-    steps."""
+    """Validate and save an exponential moving average of the weights with this decay; 0.995
+    averages about 200 steps."""
     checkpoint_steps: Annotated[int, "rare"] = 200
     """Save a checkpoint every N steps."""
     precision: Annotated[Literal["auto", "fp32", "bf16"], "rare"] = "auto"
@@ -102,8 +102,8 @@ class TrainSettings(PairSettings, MachineSettings):
     fresh: bool = False
     """Replace the interrupted training in DIR instead of continuing it."""
     learning_curve: Annotated[Sequence[int], "rare"] = ()
-    """With `ratings`, also say how good scorers fitted to so many rated documents are, for example
-    5,10,20."""
+    """With `ratings`, also report how good a scorer is that is fitted to only N rated documents,
+    for each N of this list, for example 5,10,20."""
     on_news: Annotated[Callable[..., None] | None, "python"] = None
     """Called with every figure that is logged."""
 

@@ -293,7 +293,7 @@ def with_key(
         raise ValueError(f"{where} must have rows with `document_id` and `system_id`, got none")
     if kept.height == frame.height:
         return kept, []
-    one, many = f"row of {where} has no key and is", f"rows of {where} have no key and are"
+    one, many = f"row of {where} lacks an id and is", f"rows of {where} lack an id and are"
     return kept, [f"{counted(frame.height - kept.height, one, many)} left out"]
 
 
@@ -351,7 +351,7 @@ def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list
         matches = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
         if not matches:
             raise ValueError(
-                f"`{option}` must match something, got `{pattern}`; there are {listed(names)}"
+                f"`{option}` must match a name, got `{pattern}`; there are {listed(names)}"
             )
         chosen |= matches
     return [name for name in names if name in chosen]

@@ -147,7 +147,7 @@ def _with_aspects(
             if len(cells := keyed.cells_of(frame, name).drop_nulls().head(1))
         ]
         raise ValueError(
-            f"{where} must have a column of numbers besides the keys, got "
+            f"{where} must have a column of numbers in addition to the ids, got "
             + (", ".join(firsts) or "none")
             + "".join(f". {note}" for note in notes)
         )
@@ -193,13 +193,13 @@ def _chosen_raters(
         mixed = [pool for pool, members in pools.items() if set(members) & set(kept)]
         notes = [f"Raters kept: {len(kept)} of {len(names)} ({keyed.listed(kept)})"]
         if len(mixed) > 1:
-            notes.append(f"Raters of {len(mixed)} pools are mixed, as asked: {', '.join(mixed)}")
+            notes.append(f"Raters of {len(mixed)} pools are mixed, as chosen: {', '.join(mixed)}")
         return kept, notes
     if len(pools) > 1:
         shown = "; ".join(f"{pool}: {keyed.listed(members, 6)}" for pool, members in pools.items())
         raise ValueError(
             f"the names of the raters in {where} show {len(pools)} pools ({shown}), which are "
-            f"mixed only if you ask for it; choose with `--raters '{next(iter(pools))}*'`, or with "
+            f"not mixed by default; choose with `--raters '{next(iter(pools))}*'`, or with "
             "`raters` in a `--config` file"
         )
     return names, [f"Raters: all {len(names)} ({keyed.listed(names)})"]

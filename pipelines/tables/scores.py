@@ -143,7 +143,7 @@ def read_scores(
             notes += repeatability(kept, source.counters)
     kept_metrics = [name for name in frame.columns if name not in KEYS]
     if not kept_metrics:
-        raise ValueError("the scores must have a column of numbers besides the keys, got none")
+        raise ValueError("the scores must have a column of numbers, not only ids")
     if shared := sorted({*kept_metrics} - {name for called in calls for name in called}):
         notes.append(f"Columns that several inputs have are named by input: {keyed.listed(shared)}")
     return Scores(

@@ -37,8 +37,8 @@ class AskedMetric(WholeTextMetric):
         """Read what the prompt needs, and the bounds, from the model's table."""
         if asked.at and asked.at not in models:
             raise ValueError(
-                f"metric {asked.written!r} must name a table [models.{asked.at}] that says what is "
-                "asked; there is none"
+                f"metric {asked.written!r} needs a table [models.{asked.at}] with the question; "
+                "add it to the `--config` file"
             )
         metric = super().ask(asked, encoders, models)
         options: AskOptions = metric.settings
@@ -95,8 +95,8 @@ class AskedMetric(WholeTextMetric):
         if most is None or spent < most:
             return ""
         return (
-            f"{self.written} has taken {spent:,} tokens of the {most:,} in `max_tokens_total`; "
-            "raise it and run again to go on"
+            f"{self.written} has used {spent:,} tokens of the {most:,} in `max_tokens_total`; "
+            "raise it and run the same command again to continue"
         )
 
     def details(self, batch: Batch, column: str) -> dict[str, list[tuple[AskedQuestion, ...]]]:
@@ -151,7 +151,7 @@ def _references(texts: NumberedTexts) -> list[str]:
 METRICS[NAME] = AskedMetric(
     name=NAME,
     spec=f"{NAME}@ALIAS",
-    summary="a language model, on a server or here, asked for a verdict in words",
+    summary="the answer of a language model to a question, on a server or on this machine",
     higher_is="better, by its own scale",
     needs=("source", "reference"),
 )

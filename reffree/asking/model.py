@@ -186,7 +186,7 @@ class AskedModel:
     def _check(self, first: Answer) -> None:
         """Refuse to go on where the first question shows that none will have an answer."""
         if first.is_rejected:
-            hint = "; it may not know `value`, `form`, `seed` or `extra` of the table"
+            hint = "; it may not support `value`, `form`, `seed` or `extra`: change the table"
             raise ValueError(
                 f"{self._backend.name} rejects the first question ({first.refusal})"
                 f"{hint if self.options.url else ''}"

@@ -176,8 +176,8 @@ class Server:
         while isinstance(outcome, _MayPass):
             if made >= batch.attempts:
                 raise RuntimeError(
-                    f"{self.name} did not answer in {made} attempts, the last time "
-                    f"because {outcome}; run again to go on, answers so far are kept"
+                    f"{self.name} did not answer in {made} attempts (the last time, {outcome}); "
+                    "answers so far are kept: run the same command again to continue"
                 )
             longest = min(FIRST_WAIT_S * 2 ** (made - 1), LONGEST_WAIT_S)
             wait_s = max(longest * random.uniform(0.5, 1.0), outcome.retry_after_s)
@@ -226,7 +226,7 @@ class Server:
         try:
             return answer_of(found)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise _MayPass("it sent what is no chat completion") from error
+            raise _MayPass("it sent something other than a chat completion") from error
 
     def _refused(self, status: int, headers: Mapping[str, str], sent: object) -> Answer:
         """Make of a response that is no answer what it is: of this question, of all, for now."""
@@ -235,11 +235,11 @@ class Server:
         if 300 <= status < 400:
             where = redacted(headers.get("Location", "?"))
             raise ValueError(
-                f"{self.name} sends on to {where}, and only the `url` that was given is "
-                "contacted; give the other one if you trust it"
+                f"{self.name} redirects to {where}, but only `url` is contacted; set `url` to the "
+                "other address if you trust it"
             )
         if code in _NO_MONEY:
-            raise ValueError(f"{self.name} asks for payment{told}")
+            raise ValueError(f"{self.name} requires payment{told}; check your account there")
         if status in _PASSES:
             raise _MayPass(
                 f"it answered {status}{told}",
@@ -397,7 +397,7 @@ def _read_key(options: AskOptions) -> str | None:
         return None
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"{where} must hold the key of {options.url}, one line of plain letters")
+        raise ValueError(f"{where} must hold the API key for {options.url}, in one line of ASCII")
     keep_secret(key)
     return key
 
@@ -406,7 +406,7 @@ def _key_file(path: str) -> tuple[str, str]:
     try:
         mode = os.stat(path).st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ValueError(f"`api_key_file` {path} must be its owner's alone; chmod 600 {path}")
+            raise ValueError(f"only its owner may read `api_key_file` {path}; run chmod 600 {path}")
         return f"`api_key_file` {path}", Path(path).read_text("utf-8", "replace")
     except OSError as error:
         raise ValueError(f"`api_key_file` {path} cannot be read: {error.strerror}") from error

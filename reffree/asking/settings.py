@@ -70,18 +70,18 @@ class AskOptions(Settings):
     about = " of a question"
 
     url: str | None = None
-    """Address of a server that speaks OpenAI's chat completions, up to `/v1`."""
+    """Address of a server with OpenAI's chat completions interface, up to `/v1`."""
     model: str | None = None
     """Name of the model on the server."""
     api_key_env: str | None = None
-    """Variable of the environment that holds the key. Default: no key is sent."""
+    """Environment variable that holds the API key. Default: no key is sent."""
     api_key_file: AnyPath | None = None
-    """File that holds the key, which only its owner may read (mode 600)."""
+    """File that holds the API key, which only its owner may read (mode 600)."""
     prompt: str = ""
     """Question, with `{candidate}` and as needed `{source}`, `{reference}` (asked about each),
     `{references}` (all of them) and `{aspect}`. How to answer is added to it."""
     system: str | None = None
-    """Message of the system that goes before the question."""
+    """System message before the question."""
     aspect: str | None = None
     """What `{aspect}` stands for; of the preset rating one of coherence, consistency, fluency and
     relevance."""
@@ -93,43 +93,43 @@ class AskOptions(Settings):
     """The mean of all answers weighted by their probabilities (expected), the answer itself (top),
     or the mean of several answers that were drawn (mean)."""
     samples: Annotated[int, AtLeast(2)] = 8
-    """Answers drawn for the value mean."""
+    """Number of answers that are drawn for the value mean."""
     temperature: float = 1.0
-    """At which these are drawn; expected and top are at 0."""
+    """Temperature for the value mean; expected and top use 0."""
     seed: int | None = None
-    """Sent with every question, for the value mean one more with every draw. Default: none is
-    sent."""
+    """Seed that is sent with every question; for the value mean it grows by 1 with every draw.
+    Default: none is sent."""
     form: Literal["text", "json"] = "text"
     """The answer stands alone (text), or in a JSON object whose schema the server enforces (json).
     """
     reasoning: bool = False
-    """Let the model write down its reasons first; needs the form json."""
+    """Let the model write its reasons before the answer; needs the form json."""
     both_orders: bool = False
-    """Ask once more with candidate and references exchanged, and take the mean. The answers must be
-    two, such as {A = 1, B = 0}."""
+    """Ask a second time with candidate and references exchanged, and take the mean. There must be
+    two answers, such as {A = 1, B = 0}."""
     max_tokens: Annotated[int | None, AtLeast(1)] = None
-    """Tokens that an answer may have. Default: 16, with reasons 1,024."""
+    """Maximum number of tokens of an answer. Default: 16, or 1,024 with `reasoning`."""
     top_logprobs: Annotated[int, AtLeast(2)] = 20
-    """Tokens whose probabilities are asked for at every place, for the value expected."""
+    """Tokens whose probabilities are requested at each position, for the value expected."""
     extra: Annotated[Mapping[str, Any] | None, _fields_of_body] = None
     """Further fields of a request, such as {reasoning_effort = "low"}."""
     concurrency: Annotated[int, AtLeast(1), ASIDE] = 16
-    """Requests of a run that are under way at the same time, divided among its workers; fewer while
+    """Maximum number of requests of a run at the same time, divided among its workers; fewer while
     the server says that they are too many."""
     timeout_s: Annotated[int, AtLeast(1), ASIDE] = 120
-    """Seconds until a request that has no answer is made again."""
+    """Seconds without an answer after which a request is repeated."""
     attempts: Annotated[int, AtLeast(1), ASIDE] = 8
-    """Requests for one answer before the shard fails."""
+    """Maximum number of requests for one answer; then the shard fails."""
     repeat_share: Annotated[float, ASIDE] = 0.0
-    """Share of the questions that are asked once more, to see whether the answers are the same; no
-    score changes."""
+    """Share of the questions that are asked a second time, to see whether the answers are the same;
+    scores do not change."""
     max_tokens_total: Annotated[int | None, AtLeast(1), ASIDE] = None
-    """Tokens, read and written, after which a run stops between two shards; with more it goes on.
-    """
+    """Stop the run between two shards after N tokens, read and written; with a higher number, the
+    same command continues."""
     price_read: Annotated[float, ASIDE] = 0.0
-    """Price of a million tokens that the model reads."""
+    """Price of a million tokens of questions."""
     price_written: Annotated[float, ASIDE] = 0.0
-    """Price of a million tokens that the model writes."""
+    """Price of a million tokens of answers."""
 
     @classmethod
     def of(cls, table: _Table) -> AskOptions:
@@ -167,7 +167,7 @@ class AskOptions(Settings):
         if not 0 <= self.repeat_share <= 1:
             raise _wrong("`repeat_share`", f"be from 0 to 1, got {self.repeat_share:g}")
         if self.reasoning and self.form != "json":
-            raise _wrong("`form`", "be json for `reasoning`: else reasons and answer look alike")
+            raise _wrong("`form`", "be json if `reasoning` is set, so that the answer is clear")
 
     def _check_server(self) -> None:
         if self.url is None:
@@ -181,7 +181,7 @@ class AskOptions(Settings):
         if parts.username or parts.password:
             raise _wrong("`url`", "hold no name and no password; use `api_key_env`")
         if not self.model:
-            raise _wrong("`model`", "be given with `url`: the name that the server has for it")
+            raise _wrong("`model`", "be given with `url`: the name of the model on the server")
         if self.api_key_env and self.api_key_file:
             raise _wrong("`api_key_env` or `api_key_file`", "be left out: a server has one key")
 

@@ -104,7 +104,7 @@ def _load_hhem(path: str, runtime: EncoderRuntime) -> Answerer:
     whole = ModelFolder.open(path, after=AFTER, runtime=runtime)
     base = replace(whole, folder=whole.folder / FOUNDATION)
     if not base.folder.is_dir():
-        raise ValueError(f"`{base.folder}` must be there")
+        raise ValueError(f"`{base.folder}` is missing")
     model = T5ForTokenClassification(base.config)
     state: dict[str, torch.Tensor] = {}
     for file in sorted(whole.folder.glob("*.safetensors")):
@@ -173,7 +173,7 @@ def _fill(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: Path
         raise ValueError(f"`{where}` must fit its configuration, got {one_line(error)}") from error
     if missing:
         raise ValueError(
-            f"`{where}` must hold all weights, lacks {len(missing)}, such as {missing[0]}"
+            f"`{where}` must hold all weights, but {len(missing)} are missing, such as {missing[0]}"
         )
 
 

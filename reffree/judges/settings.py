@@ -40,34 +40,33 @@ class JudgeOptions(Settings):
     about = " of a pair"
 
     model: Literal["classifier", "generator", "hhem", "alignscore"] = "classifier"
-    """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in formats of their
-    own."""
+    """`classifier` or `generator`; `hhem` and `alignscore` are classifiers in special formats."""
     document: Annotated[
         str, Written(_CHUNKS, (WHOLE, SENTENCES, "words:N", "even-words:N", "tokens:N"))
     ] = WHOLE
-    """`whole`; `sentences`; `words:N` or `tokens:N`, sentences together as long as there are at
-    most N; `even-words:N`, equally many sentences each, about N words."""
+    """Pieces of the document: `whole`; `sentences`; `words:N` or `tokens:N`, groups of sentences
+    with at most N; `even-words:N`, groups of equally many sentences, with about N words."""
     summary: Literal["whole", "sentences"] = "whole"
-    """Likewise."""
+    """Pieces of the summary: `whole` or `sentences`."""
     shortest: Annotated[int, AtLeast(1)] = 1
-    """Characters: shorter sentences are left out, unless a text has no other."""
+    """Shortest sentence, in characters; shorter ones are left out, unless a text has no other."""
     most_document: Annotated[int | None, AtLeast(1)] = None
-    """Pieces of a document that are read, from its beginning."""
+    """Number of pieces of a document that are read, from its beginning. Default: all."""
     most_summary: Annotated[int | None, AtLeast(1)] = None
-    """Pieces of a summary that are read."""
+    """Number of pieces of a summary that are read. Default: all."""
     template: str | None = None
     """What the model reads, with `{document}`, `{summary}` and, for the token that ends a text,
     `{eos}`. Default: both texts, the document first, joined as the tokeniser joins two texts."""
     max_tokens: Annotated[int | None, AtLeast(1)] = None
-    """Tokens that the model reads at once; never more than it has places for. Default: what its
-    tokeniser says."""
+    """Maximum number of tokens that the model reads at once, up to the limit of the model. Default:
+    the limit in its tokeniser."""
     cut: Literal["document", "longest"] = "document"
-    """What gives way in a pair that is too long: the end of the `document` piece, or of the
-    `longest` of both."""
+    """What is cut at its end if a pair is too long: the `document` piece, or the `longest` of both.
+    """
     positive: Annotated[Answer, _answer] = "entailment"
-    """The answer that speaks for the summary."""
+    """The answer in favour of the summary."""
     negative: Annotated[Answer, _answer] = None
-    """The answer against it, for `share` and `difference`."""
+    """The answer against the summary, for `share` and `difference`."""
     value: Literal["probability", "share", "difference", "logit"] = "probability"
     """Of the positive answer: its `probability` among all, its `share` of both, its probability
     less that of the negative one (`difference`; each over the document by itself), its `logit`."""
@@ -75,7 +74,7 @@ class JudgeOptions(Settings):
     """`max`, `mean` or `min` over the document's pieces, for every piece of the summary; or
     `histogram`, SummaC's trained layers over bins of the values, for the whole summary."""
     over_summary: Literal["max", "mean", "min"] = "mean"
-    """Over the summary's pieces."""
+    """`max`, `mean` or `min` over the summary's pieces."""
     against: Literal["source", "reference", "none"] = "source"
     """What `{document}` is: the `source` or the `reference`; `none` asks about the summary
     alone."""

@@ -30,18 +30,18 @@ class LikelihoodSettings(Settings):
     about = " of a likelihood"
 
     preset: Literal["bartscore", "gptscore"] | None = None
-    """The prompt of these."""
+    """Use the prompt of BARTScore or GPTScore."""
     prompt: str | None = None
-    """What the model reads, with `{context}` and, at its end, `{text}`; of an encoder and decoder
-    the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal model,
-    the context alone for an encoder."""
+    """What the model reads, with `{context}` and, at its end, `{text}`. In an encoder-decoder
+    model, the encoder reads all before `{text}`. Default: `{context}\\nTL;DR: {text}` for a causal
+    model, the context alone for an encoder-decoder model."""
     value: Literal["mean", "sum", "worst", "low"] = "mean"
-    """Of the tokens' log-probabilities: their mean or sum, the mean of the worst sentence, or the
-    one that a tenth of them are below (`low`)."""
+    """Of the tokens' log-probabilities: their mean or sum, the mean of the worst sentence, or their
+    tenth percentile (`low`)."""
     pmi: bool = False
-    """Whether those without the context, after an otherwise equal prompt, are taken off."""
+    """Subtract the log-probabilities that the same prompt gives without the context."""
     lead: Annotated[int, AtLeast(1)] = 3
-    """Sentences of the document that `:recall` asks for."""
+    """Number of leading sentences of the document whose likelihood `:recall` takes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -256,7 +256,7 @@ class _Run:
             raise RuntimeError(
                 f"the loss must be a number, got {loss_sum} at step {state.step} with the "
                 f"documents {', '.join(names[:_SHOWN_DOCUMENTS])}{others}; "
-                "look at their texts, or lower the learning rate"
+                "check their texts, or lower the learning rate"
             )
         # Gradients are averaged over the processes; the loss is a mean over the terms of all.
         (part.total * (self.ranks.size / max(n_terms, 1))).backward()

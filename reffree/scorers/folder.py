@@ -133,8 +133,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ValueError(
-            f"`{folder}` must be a scorer's folder with {SCORER_FILE}, got none; a training that "
-            "was interrupted goes on when the same command is given again"
+            f"`{folder}` must be a scorer's folder with {SCORER_FILE}, got none; to continue an "
+            "interrupted training, run the same command again"
         ) from error
     except ValueError as error:
         raise ValueError(f"`{path}` must be JSON, got {error}; copy the folder again") from error
@@ -147,8 +147,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     wrong = [name for name, kind in _KEYS.items() if not isinstance(settings.get(name), kind)]
     if wrong:
         raise ValueError(
-            f"`{path}` must have all its keys, got none of {', '.join(wrong)}; copy the folder "
-            "again"
+            f"`{path}` must have the keys {', '.join(wrong)}, got none; copy the folder again"
         )
     return settings
 

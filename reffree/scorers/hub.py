@@ -118,7 +118,7 @@ def _fetched(hub: HubName) -> Path:
     except errors.RepositoryNotFoundError as error:
         raise ValueError(
             f"`{hub}` is not on the hub, or is private; check the name, or log in with `hf auth "
-            "login` as somebody who may read it"
+            "login` with an account that may read it"
         ) from error
     except errors.RevisionNotFoundError as error:
         raise ValueError(
@@ -267,7 +267,7 @@ def _check_place(hub: HubName, there: set[str], *, is_public: bool) -> None:
         )
     if is_public:
         raise ValueError(
-            f"`{hub}` is there and public; leave out `--private`, or choose another name"
+            f"`{hub}` exists and is public; leave out `--private`, or choose another name"
         )
 
 

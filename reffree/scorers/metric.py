@@ -111,7 +111,7 @@ class LearnedMetric(WholeTextMetric):
         learned = language_of_scorer(read_settings(folder))
         if learned != rules.language and UNDETERMINED not in (learned, rules.language):
             raise ValueError(
-                f"metric {self.written!r} learned from texts in {language_of(learned).name}, got "
+                f"metric {self.written!r} was trained on texts in {language_of(learned).name}, got "
                 f"`language` {rules.language}; train one on such texts (`assay train --language "
                 f"{rules.language}`), or leave it out"
             )
@@ -213,7 +213,7 @@ def _chosen_models(folder: Path, models: Mapping[str, Mapping[str, Any]]) -> dic
 METRICS[NAME] = LearnedMetric(
     name=NAME,
     spec=f"{PREFIX}DIR",
-    summary="a trained scorer: news, general, general+lm, a folder, hf:OWNER/NAME; `.HEAD` of it",
+    summary="a trained scorer: news, general, general+lm, a folder, hf:OWNER/NAME; or its .HEAD",
     higher_is="better",
     needs=("source",),
     companions={"cut": "more rows of which only the lead was read"},

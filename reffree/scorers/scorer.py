@@ -306,7 +306,7 @@ def _load_neural(
     weights = settings["hashes"].get(WEIGHTS_FILE)
     if weights is None:
         raise ValueError(
-            f"`{folder / SCORER_FILE}` must have all its keys, got none of {WEIGHTS_FILE}; copy "
+            f"`{folder / SCORER_FILE}` must have a hash of {WEIGHTS_FILE}, got none; copy "
             "the folder again"
         )
     for name, digest in settings["hashes"].items():
@@ -349,9 +349,7 @@ def _load_linear(
         )
     except ValueError as error:
         others = "".join(f"; for this scorer give `--models {alias}=FOLDER`" for alias in to_choose)
-        raise ValueError(
-            f"the scorer {folder} cannot load what it reads: {error}{others}"
-        ) from error
+        raise ValueError(f"the scorer {folder} cannot load its models: {error}{others}") from error
     pairs = LinearPairs(model, features)
     if to_choose:
         return pairs, signature_of_linear(model)

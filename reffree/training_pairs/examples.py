@@ -102,8 +102,8 @@ class Examples:
         if not any(one.kind != POSITIVE for group in groups or self.held_out() for one in group):
             why = ", ".join(f"{n} {reason}" for reason, n in self.reasons().items())
             raise ValueError(
-                f"the kinds of negatives must give some for every side, got none for {side} "
-                f"({why}); choose other kinds or give more documents"
+                f"no negatives can be made for {side} ({why}); choose other kinds of negatives, or "
+                "give more documents"
             )
         if is_asked_first:
             self.left_out.clear()  # making the examples counts them again

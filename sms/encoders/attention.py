@@ -61,7 +61,7 @@ def attention_of(
             varlen(_PROBE_LENGTHS)(qkv, tried)
         # an older GPU, or heads too wide: the library says so in several ways
         except RuntimeError as error:
-            logger.warning("attention over groups of sequences, since torch says: %s", error)
+            logger.warning("computing attention in groups, because torch reports: %s", error)
             return grouped
     is_same = torch.allclose(tried.float(), expected.float(), rtol=0, atol=_PROBE_ATOL)
     return varlen if is_same else grouped

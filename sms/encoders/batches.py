@@ -62,7 +62,7 @@ class Batches:
                     ) from error
             # only here, after the `except` block, are the error and the tensors it holds freed
             has_failed, self._now = True, max(n_places // 2, 1)
-            message = "out of GPU memory with %d tokens at once; going on with at most %d"
+            message = "out of GPU memory with %d tokens at once; continuing with at most %d"
             logger.warning(message, n_places, self._now)
             import torch
 

@@ -67,7 +67,7 @@ def token_model(
             if machine == plain:
                 return packed
             return PackedModel(shape, model.state_dict(), layers, machine)
-        logger.warning("%s differs from its family; encoding it with padding", shape.family)
+        logger.warning("this %s model is unusual; encoding with padding, more slowly", shape.family)
     slow = PaddedModel(model, padding, layers, machine)
     speed_up(model)
     return slow

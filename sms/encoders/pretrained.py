@@ -110,9 +110,9 @@ class ModelFolder:
         missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(
-                f"`{self.folder}` must hold all weights of a {type(model).__name__}, lacks "
-                f"{len(missing)}, for example {missing[0]}; its config.json or its weights are "
-                "another model's"
+                f"`{self.folder}` must hold all weights of a {type(model).__name__}, but "
+                f"{len(missing)} are missing, such as {missing[0]}; config.json and weights are of "
+                "different models: download the model again"
             )
         return model
 

@@ -190,7 +190,7 @@ def _own_encoder(model: Any, model_folder: ModelFolder) -> BertEncoder | None:
     expected = model.encode([PROBE], show_progress_bar=False)
     if vectors.shape == expected.shape and np.allclose(vectors, expected, rtol=0, atol=PROBE_ATOL):
         return encoder(model_folder.machine)
-    logger.warning("%s: its own library gives other vectors; using that", model_folder.name)
+    logger.warning("%s: sentence-transformers gives other vectors; using it", model_folder.name)
     return None
 
 

@@ -166,7 +166,7 @@ def _shared_table(name: str, read: Callable[[], tuple[list[str], np.ndarray]]) -
         )
     except OSError as error:
         logger.warning(
-            "every worker keeps its own copy of the word vectors, since %s cannot be used (%s); "
+            "every worker keeps a copy of the word vectors, because %s cannot be used (%s); "
             "set ASSAY_CACHE to a folder with room for them",
             folder.parent,
             error,
@@ -245,13 +245,13 @@ def read_vectors(path: Path, file_format: str) -> tuple[list[str], np.ndarray]:
         words, vectors = _read_lines(path, file, 2, dimension)
     if words and all(_NUMBER_AT_END.search(word) for word in words):
         raise ValueError(
-            f"`{path}` must have {dimension} values in a line by its first line, got more: "
-            f"{words[0][:60]!r}; mend the first line"
+            f"the first line of `{path}` says {dimension} values per line, but there are more: "
+            f"{words[0][:60]!r}; correct the first line"
         )
     if n_words != len(words):
         raise ValueError(
-            f"`{path}` must hold {n_words} vectors by its first line, got {len(words)} before it "
-            f"ends at line {len(words) + 1}; download it again"
+            f"`{path}` must hold the {n_words} vectors that its first line says, got {len(words)} "
+            f"before it ends at line {len(words) + 1}; download it again"
         )
     return words, vectors
 
@@ -303,7 +303,7 @@ def _read_binary(path: Path, at: int, n_words: int, dimension: int) -> tuple[lis
         at = start + width
     if data[at:].strip():
         raise ValueError(
-            f"{promised} by its first line, got {len(data) - at} more bytes after them; "
+            f"{promised}, as its first line says, got {len(data) - at} more bytes; "
             "download it again"
         )
     vectors = np.array(rows, dtype=np.float32).reshape(-1, dimension)

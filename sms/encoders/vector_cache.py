@@ -126,7 +126,7 @@ class BlobCache:
             with closing(self._connected()) as database, database:
                 database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
         except sqlite3.Error as error:
-            logger.warning("embedding cache %s: %s; going on without", self._path, error)
+            logger.warning("embedding cache %s: %s; continuing without it", self._path, error)
 
     def _connected(self) -> sqlite3.Connection:
         """Open the file: a connection is of no use to another thread or a forked process."""

@@ -328,7 +328,7 @@ def read_baseline(path: Path, layer: int) -> np.ndarray:
 
 BERTSCORE = BertScore(
     name=NAME,
-    summary="tokens matched with the nearest of the other text; @MODEL for another model",
+    summary="tokens matched with the most similar of the other text; @MODEL sets the model",
     higher_is="closer",
     needs=(EITHER,),
     columns=tuple(f"{NAME}{part}" for part in PARTS),

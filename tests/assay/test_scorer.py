@@ -130,7 +130,7 @@ WRONG = [
     (lambda: assay.Scorer(metrics="wms", encoders="glove:no"), "no"),
     (lambda: LENGTH("a.csv"), "`data` must be rows, got 'a.csv'; for lists of texts use"),
     (lambda: LENGTH(["a", "b"]), r"for lists of texts use `.score\(texts\)`, for files `assay.sc"),
-    (lambda: LENGTH([{}]), "`data` has no column `candidate`, only none; say which one it is"),
+    (lambda: LENGTH([{}]), "`data` has no column `candidate`, only none; name the right one"),
     (lambda: LENGTH.score("a"), "`candidate` must be a list of texts, got 'a'"),
     (lambda: LENGTH.score([1]), "`candidate` in `data` must be text, got int64"),
     (lambda: assay.Scorer(metrics="rouge1_f").score(["a"]), "`data` has no column `reference`"),

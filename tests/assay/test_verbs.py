@@ -191,10 +191,10 @@ TWICE = pd.DataFrame([["a", "b"]], columns=["candidate", "candidate"])
 TEXTS = {"candidate": ["a", "b"], "reference": ["a", "b"]}
 TABLE = pd.DataFrame(TEXTS)
 REPEATED = pa.table({name: pc.run_end_encode(pa.array(texts)) for name, texts in TEXTS.items()})
-ONLY = "`data` has no column `{}`, only summary, gold, n; say which one it is with `{}=`$"
+ONLY = "`data` has no column `{}`, only summary, gold, n; name the right one with `{}=`$"
 WRONG = [
     ("corpus.parquet", {}, "`out` must name a folder for the scores of files"),
-    (["a", "b"], {}, "for texts in place of files, give `reference` or `source` as lists"),
+    (["a", "b"], {}, "to score texts, not files, give `reference` or `source` as lists"),
     (ROWS, {}, ONLY.format("candidate", "candidate")),
     (ROWS, {"candidate": "summary"}, ONLY.format("reference", "reference")),
     (ROWS, COLUMNS | {"reference": ["gold", "nope"]}, ONLY.format("nope", "reference")),

@@ -122,7 +122,7 @@ def test_name_without_links_counts_then_the_first_in_the_alphabet(tmp_path, capl
     expected = ["d/v1/a.jsonl", "d/v1/x/b.jsonl", "d/z.jsonl"]
     for chosen in (["d"], ["d/latest", "d"], ["d/first.jsonl", "d"], ["d/**/*.jsonl", "d/*/*"]):
         assert names_of(*(tmp_path / name for name in chosen), root=tmp_path) == expected
-    assert "5 more names are passed over" in caplog.records[0].message
+    assert "5 more names are ignored" in caplog.records[0].message
 
 
 def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
@@ -130,7 +130,7 @@ def test_file_named_twice_counts_once_and_is_said(tmp_path, caplog):
     path = tmp_path / "a.jsonl"
     assert names_of(path, f"file://{path}", root=tmp_path) == ["a.jsonl"]
     assert names_of(tmp_path / "*.jsonl", tmp_path / "a*", root=tmp_path) == ["a.jsonl", "b.jsonl"]
-    said = f"each file is read once: 1 more name is passed over, {path} is named twice"
+    said = f"each file is read only once, so 1 more name is ignored: {path} is named twice"
     assert [record.message for record in caplog.records] == [said, said]
 
 

@@ -156,7 +156,7 @@ def test_fresh_run_keeps_others_out_whatever_it_deletes(out, tmp_path):
     for _ in range(2):
         score_corpus(corpus, settings)
     assert entered == {"reading the inputs"}
-    assert "turning the inputs into Parquet" in refused  # what was there is deleted just before
+    assert "converting the inputs to Parquet" in refused  # what was there is deleted just before
 
 
 def test_two_drivers_in_one_folder_harm_nothing(out, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def test_manifest_survives_its_file(tmp_path):
         ('{"format": 6}', r"run\.json is damaged .* choose another folder"),
         ("[]", r"run\.json is damaged .* choose another folder"),
         ("", r"run\.json is damaged .* choose another folder"),
-        ('{"format": 99}', "has format 99, this version of assay reads"),
+        ('{"format": 99}', "has format 99, but this version of assay reads"),
     ],
 )
 def test_foreign_or_damaged_run_json_rejected(tmp_path, data, message):

@@ -43,7 +43,7 @@ def test_file_that_may_not_be_written_rejected(tmp_path, scheme):
             lambda: output("link.csv").check_apart([tmp_path / "there.csv"]),
             "`--out` must not be a file that is read",
         ),
-        (lambda: output("new.csv").check_apart([tmp_path]), "`--out` must not lie inside a folder"),
+        (lambda: output("new.csv").check_apart([tmp_path]), "`--out` must be outside of the"),
         (lambda: output("new").check_folder(is_new=True) or output("folder.csv").check_folder(
             is_new=True), "`--out` must not exist yet"),
     ):  # fmt: skip

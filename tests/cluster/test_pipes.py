@@ -103,5 +103,5 @@ def test_standard_input(tmp_path):
     assert b"holds another run: input file changed: /dev/stdin" in other.stderr
     explain = "explain --scores run --document d1 --metric length --out page.html"
     said = assay_command(tmp_path, explain, b"").stderr
-    assert b"came through a pipe (/dev/stdin), which cannot be read again; name the corpus" in said
+    assert b"through a pipe (/dev/stdin), which cannot be read a second time; name the" in said
     assert not list(tmp_path.glob("assay-pipe-*"))  # they go with their process

@@ -41,7 +41,7 @@ def test_run_joins_with_the_token_and_gives_the_same_files(
 @pytest.mark.slow
 def test_wrong_token_is_refused(cluster, run_joined, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong" * 8)
-    with pytest.raises(ConnectionError, match=r"another token than this driver has; set RAY_"):
+    with pytest.raises(ConnectionError, match=r"another token than this process has; set RAY_"):
         run_joined(MakeScorer(), address=cluster.address)
 
 
@@ -139,7 +139,7 @@ def test_cluster_without_a_token_is_refused_unless_told(
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
     request.getfixturevalue("hostile")  # who asks without a token imports nothing from there
     try:
-        with pytest.raises(ValueError, match=r"asks for no token, .* `insecure_cluster = true`"):
+        with pytest.raises(ValueError, match=r"has no token, .* `insecure_cluster = true`"):
             run_joined(MakeScorer(), address=cluster.address)
         assert not Path(job.out).exists()
         run_joined(MakeScorer(), address=cluster.address, is_open_allowed=True)

@@ -79,7 +79,7 @@ def test_link_inside_the_folder_rejected_the_folder_may_be_one(tmp_path):
     (tmp_path / "out").symlink_to(tmp_path / "real")
     check_no_links(str(tmp_path / "out"), "scores", "errors")
     (tmp_path / "real" / "errors").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match=r"errors must not be a link, got one to .*: remove"):
+    with pytest.raises(ValueError, match=r"errors must not be a link, got one to .*, so remove"):
         check_no_links(str(tmp_path / "out"), "scores", "errors")
 
 

@@ -210,10 +210,10 @@ def test_input_that_lost_rows_is_refused(nine, write_corpus, scorer, job):
 
 def test_input_that_changed_or_vanished_is_refused(nine, write_corpus, scorer, job):
     path = Path(write_corpus(rows_of(9)[::-1]))
-    with pytest.raises(ValueError, match="has changed since the plan was made; run the same"):
+    with pytest.raises(ValueError, match="has changed since the run began; run the same"):
         score_shard(nine, scorer, job)
     path.unlink()
-    with pytest.raises(ValueError, match="has vanished since the plan was made; put it back"):
+    with pytest.raises(ValueError, match="has vanished since the run began; put it back"):
         score_shard(nine, scorer, job)
     assert not Path(job.out).exists()
 
@@ -221,7 +221,7 @@ def test_input_that_changed_or_vanished_is_refused(nine, write_corpus, scorer, j
 def test_input_that_changes_while_it_is_read_is_not_committed(nine, write_corpus, job):
     make = MakeScorer(lambda _rows: write_corpus(rows_of(9)[::-1]))
     report = try_shard(nine, make(1), job)
-    assert "has changed since the plan was made" in report.error
+    assert "has changed since the run began" in report.error
     assert not Path(job.out).exists()
 
 

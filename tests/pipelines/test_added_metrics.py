@@ -110,7 +110,7 @@ def test_adding_that_was_interrupted_goes_on(score, tmp_path, at_once, monkeypat
     assert read_manifest(str(out)).base["metrics"] == ["length", "novelty"]
     last = max(out.glob("scores/part-*"))  # of a shard that is still to do
     lost = last.rename(tmp_path / last.name)
-    with pytest.raises(ValueError, match=r"has lost scores .* rows 8 to 10 .*; put"):
+    with pytest.raises(ValueError, match=r"has lost the scores .* rows 8 to 10 .*; put"):
         score(out, ALL)
     lost.rename(last)
     done = score(out, ALL)
@@ -130,7 +130,7 @@ def test_other_settings_are_refused_with_more_metrics_too(score, tmp_path):
             score(out, metrics, keep=keep)
     assert files_of(out) == before
     next((out / "scores").iterdir()).unlink()
-    with pytest.raises(ValueError, match="has not finished, and metrics can only be added"):
+    with pytest.raises(ValueError, match="metrics can only be added to a finished run"):
         score(out, ["rougeL", "novelty"])
 
 

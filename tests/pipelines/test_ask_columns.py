@@ -148,7 +148,7 @@ def test_processes_share_one_limit(tmp_path):
     notes = []
     most = most_under_way(tmp_path, workers=2, on_progress=lambda each: notes.append(each.note))
     assert 3 < most <= 6, "more than a process alone, and three for each of two"
-    assert "ask@gpt: at most 3 requests at a time by each of 2 workers" in notes[-1].splitlines()
+    assert "ask@gpt: at most 3 requests at a time from each of 2 workers" in notes[-1].splitlines()
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_workers_that_cannot_share_a_limit_are_refused(corpus, tmp_path):
             )
 
     refused(r"`--workers` must be at most 2, the `concurrency` of ask@gpt, got 3", workers=3)
-    needed = r"`--workers` must be a number on a cluster with ask@gpt, whose `concurrency`, 2, is"
+    needed = r"`--workers` must be a number on a cluster if ask@gpt is scored, because its `con"
     refused(needed, address="head:6379")
     refused(needed, address="head:6379", workers="auto")
 
@@ -193,7 +193,7 @@ def test_a_budget_stops_the_run_between_shards_and_more_lets_it_go_on(tmp_path, 
         return score_corpus(tmp_path / "c.parquet", ScoreSettings(**options, local=True))
 
     with serving() as (server, url):
-        with pytest.raises(RuntimeError, match=r"ask@gpt has taken 66 tokens of the 50 in `max_"):
+        with pytest.raises(RuntimeError, match=r"ask@gpt has used 66 tokens of the 50 in `max_"):
             score_with(url, 50)
         assert len(list((out / "scores").glob("*.parquet"))) == 2
         with pytest.raises(RuntimeError, match=r"6 rows are scored"):
@@ -230,7 +230,7 @@ def test_questions_that_are_asked_again_say_how_alike_the_answers_are(tmp_path):
         assert server.asked.total() == 41 + n
         whole = score_with("whole", url, 1.0)
         assert (whole.counters["ask@gpt.repeated"], server.asked.total()) == (40, 81)
-    line = "ask@gpt: asked again 40 questions, 50% with the same answer; scores differ by 0.500 on"
+    line = "ask@gpt: 40 questions asked again, 50% with the same answer; scores differ by 0.500 on"
     assert line in summary_text(whole)
     assert scores_of(tmp_path / "whole")["ask@gpt"].to_list() == [2.0] * 40
 
@@ -274,8 +274,8 @@ def test_judging_asks_some_questions_twice_and_says_what_the_corpus_takes(tmp_pa
         text = found.text()
         assert 1 <= n_again <= 9, "binomial, 30 draws of a tenth"
         assert server.asked.total() == 31 + n_again, "and no question to time it"
-    again = f"ask@gpt: asked again {n_again} question"
-    assert f"{again}{'s' * (n_again > 1)}, 100% with the same answer; scores differ by 0.0" in text
+    again = f"ask@gpt: {n_again} question{'s' * (n_again > 1)} asked again"
+    assert f"{again}, 100% with the same answer; scores differ by 0.0" in text
     takes = "ask@gpt: All 300 rows of the corpus take about 3,000 tokens read and 300 written"
     assert f"{takes}, which cost {300 * (10 * 1e-3 + 5e-3):.2f}, " in text
     assert 1 < found.rows_per_s["ask@gpt"] < 4 / delay_s
@@ -440,7 +440,7 @@ def test_wrong_tables_are_refused(table, message):
 
 
 def test_an_alias_without_a_table_is_refused():
-    with pytest.raises(ValueError, match=r"`ask@gpt` must|must name a table \[models.gpt\]"):
+    with pytest.raises(ValueError, match=r"`ask@gpt` must|needs a table \[models.gpt\]"):
         ScoringConfig(metrics=["ask@gpt"])
     with pytest.raises(ValueError, match=r"unknown key `(url|model)`"):
         ScoringConfig(metrics=["likelihood@gpt"], models={"gpt": table_of("http://x/v1")})

@@ -230,7 +230,7 @@ def test_systems_that_meet(write, of_a, of_b, sides, kind, rows):
     assert [(row.system_a, row.system_b, row.difference) for row in result.rows] == rows
     left_out = "Systems that only one side has are left out: u"
     assert any(left_out in note for note in result.notes) == (kind == RUNS)
-    assert result.notes.count(f"1 row of {a} has no key and is left out") == 1
+    assert result.notes.count(f"1 row of {a} lacks an id and is left out") == 1
 
 
 def test_only_what_both_have_counts_and_the_rest_is_named(write):
@@ -389,8 +389,8 @@ def test_systems_of_one_run_can_be_chosen(write):
     [
         (S, {"s": {"wms": [1.0, 2.0]}}, (), "the two must share a metric"),
         (S, None, (), "twice with s; choose different systems"),
-        (S, T, ("--metrics", "rouge*"), "`--metrics` must match something, got `rouge*`"),
-        (S, T, ("--systems-b", "x"), "`--systems-b` must match something, got `x`"),
+        (S, T, ("--metrics", "rouge*"), "`--metrics` must match a name, got `rouge*`"),
+        (S, T, ("--systems-b", "x"), "`--systems-b` must match a name, got `x`"),
         (S, {"s": {"sms": ["1.0", "good"]}}, (), "must hold numbers, got 'good'"),
         (S, T, ("--out", "table.xlsx"), "`--out` must end in .csv, .json, .md"),
         (S, T, ("--resamples", "0"), "at least 1, got 0"),
@@ -403,7 +403,7 @@ def test_wrong_requests_are_refused(write, refused, of_a, of_b, options, message
 
 def test_one_system_alone_has_nothing_to_be_compared_with(write, refused):
     assert "must have two systems to compare, but" in refused(write("a.csv", S))
-    assert "`--systems-a` must match something" in refused(write("a.csv", S), "--systems-a", "x")
+    assert "`--systems-a` must match a name" in refused(write("a.csv", S), "--systems-a", "x")
 
 
 def test_wrong_files_are_refused(write, refused, tmp_path):

@@ -139,7 +139,7 @@ def test_card_that_was_edited_is_kept(tmp_path, capsys):
     (first / "README.md").write_text(card)
     words = ["export", "scorer", str(first), "--to", str(second)]
     message = wrong(capsys, (run([*words, *LICENCE]), second))
-    assert "README.md says the licence; leave out `--licence`, or edit it there" in message
+    assert "README.md has a licence; leave out `--licence`, or edit it there" in message
     assert run(words) == 0
     assert (second / "README.md").read_text() == card
 
@@ -313,7 +313,7 @@ def test_languages_differ_is_said_before_a_run_begins(hub, corpus, tmp_path, cap
     uploaded("news", "me/news")
     words = ["score", corpus, "--metrics", "reffree@hf:me/news", "--language", "de"]
     message = wrong(capsys, (run([*words, "--out", str(tmp_path / "out"), "--quiet"]), 0))
-    assert "learned from texts in English, got `language` de" in message
+    assert "was trained on texts in English, got `language` de" in message
     assert not (tmp_path / "out").exists()
 
 

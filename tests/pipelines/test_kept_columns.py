@@ -59,7 +59,7 @@ def test_kept_columns_are_in_the_scores_and_are_no_metrics(tmp_path, format, kee
         (
             [{"candidate": "a", "status": 3, "corpus.status": 4}],
             ["all"],
-            "got two that `corpus.status` would stand for in the scores",
+            "two columns that would be called `corpus.status` in the scores",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_kept_column_of_two_types_rejected(tmp_path, other, year):
     pq.write_table(table, tmp_path / "a.parquet")
     write_rows(tmp_path / f"b.{other}", [{"candidate": "a", "year": year, "topic": "south"}])
     out, options = tmp_path.with_suffix(".out"), {"metrics": ["length"], "local": True}
-    with pytest.raises(ValueError, match="`year` of `--keep` must be of one type in all files"):
+    with pytest.raises(ValueError, match="`year` of `--keep` must have the same type in all files"):
         score_corpus(tmp_path, ScoreSettings(out=out, keep=["year"], **options))
     score_corpus(tmp_path, ScoreSettings(out=out, keep=["topic"], **options))
     assert table_of(out)["topic"].to_pylist() == ["north", "south"]

@@ -187,7 +187,7 @@ def test_one_class_only_says_why(call, capsys):
     rows = [row | {"reference": f"Alone{i}"} for i, row in enumerate(rows_of(60))]
     status, out = call(rows, "--kinds", "delete,sentence-shuffle")
     line = wrong(capsys, (status, out))
-    assert "must give some for every side, got none for train" in line
+    assert "no negatives can be made for train" in line
     assert "delete: one word only" in line
     assert not out.exists()
 

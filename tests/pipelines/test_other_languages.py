@@ -197,7 +197,7 @@ def test_trained_scorer_is_for_the_language_of_its_record(pairs, tmp_path, capsy
     for language in ("ru", "und"):
         table = score_texts([summary], None, [source], metrics=(metric,), language=language)
         assert table[metric].null_count == 0
-    message = "learned from texts in Russian, got `language` en; train one on such texts"
+    message = "was trained on texts in Russian, got `language` en; train one on such texts"
     with pytest.raises(ValueError, match=message):
         score_texts([summary], None, [source], metrics=(metric,))
 
@@ -205,7 +205,7 @@ def test_trained_scorer_is_for_the_language_of_its_record(pairs, tmp_path, capsy
 @pytest.mark.parametrize("language", ["de", "ru", "zh"])
 def test_news_is_refused_outside_english(language):
     how = {"metrics": ("reffree@news",), "language": language}
-    with pytest.raises(ValueError, match=r"learned from texts in English, got `language`"):
+    with pytest.raises(ValueError, match=r"was trained on texts in English, got `language`"):
         score_texts(["A text."], None, ["A text."], **how)
 
 

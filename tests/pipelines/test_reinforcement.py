@@ -94,7 +94,7 @@ def test_summarisers_summaries_and_scores(reinforce, capsys, tmp_path):
     assert about["reward"]["metric"] == "rouge1_f"
     about = json.loads((folder / "mle+mle" / "training.json").read_text())
     assert (about["stage"], about["reward"]["gamma_last"]) == ("control", 0)
-    assert "must not have a finished run" in wrong(
+    assert "already holds a finished run" in wrong(
         capsys, reinforce("--reward", "rougeL_f,rouge1_f")
     )
 
@@ -164,7 +164,7 @@ def test_model_of_transformers(reinforce, tmp_path):
         (("--model", "bert"), "`model` must be pointer or hf:PATH, got 'bert'"),
         (("--vectors", "minilm"), "`vectors` must be glove:PATH, word2vec:PATH or fasttext:PATH"),
         (("--start", "nowhere"), "`start` must be a summariser's folder, got nowhere"),
-        (("--limit", "3"), "every side must have pairs"),
+        (("--limit", "3"), "train, validation and test must have pairs"),
         (("--drawn", "0"), "`drawn` must be at least 1"),
         (("--dropout", "1"), "`dropout` must be in [0, 1), got 1"),
         (("--kl", "-1"), "`kl` must be at least 0, got -1"),

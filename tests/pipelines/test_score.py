@@ -392,7 +392,7 @@ def test_folder_of_something_else_refused(corpus, out):
 
 
 def test_output_inside_the_corpus_refused(corpus, out):
-    said = "`--out` must not lie inside the corpus"
+    said = "`--out` must not be inside the corpus"
     with pytest.raises(ValueError, match=said):
         score(corpus.parent, out)  # `out` does not exist yet
     score(corpus, out)
@@ -518,7 +518,7 @@ def test_metric_that_only_this_program_has_is_computed_here(many_rows, out, star
         monkeypatch.setitem(METRICS_BY_NAME, name, mine)
         run = score(many_rows, out, **UNSAID, metrics=[name], fresh=True)
         assert set(run.to_arrow()[name].to_pylist()) == {30.0 if name == "mine" else 15.0}
-    with pytest.raises(ValueError, match="workers cannot be given what this program defines"):
+    with pytest.raises(ValueError, match="workers cannot load what this program itself defines"):
         score(many_rows, out, **UNSAID | {"workers": 2}, metrics=["mine"], fresh=True)
 
 
@@ -529,7 +529,7 @@ def test_metric_put_in_the_place_of_ours_is_never_computed_elsewhere(
     monkeypatch.setitem(METRICS_BY_NAME, "length", mine)
     run = score(many_rows, out, **UNSAID, metrics=["length"])
     assert (set(run.to_arrow()["length"].to_pylist()), started) == ({15.0}, [])
-    with pytest.raises(ValueError, match="`length` means something else in this program"):
+    with pytest.raises(ValueError, match="this program replaces Assay's `length`"):
         score(many_rows, out, local=False, workers=2, metrics=["length"], fresh=True)
 
 

@@ -387,8 +387,8 @@ def test_sentence_scorers_are_judged_together_as_alone(train, pairs, judged):
     [
         (("--scorer", "tree"), "`scorer` must be one of bert, sentence, word, features"),
         (("--workers", "0"), "`workers` must be at least 1, got 0"),
-        (("--negatives", "sentence-shuffle"), "must give some for every side"),
-        (("--limit", "2"), "every side must have pairs"),
+        (("--negatives", "sentence-shuffle"), "no negatives can be made for"),
+        (("--limit", "2"), "train, validation and test must have pairs"),
         (("--seed", str(2**64)), "`seed` must be from 0 to 4294967295, got 18446744073709551616"),
         (("--ema-decay", "1"), "`ema_decay` must be in [0, 1), got 1"),
         (("--scorer", "word", "--encoder", "st:x"), "must have vectors of words for the scorer w"),

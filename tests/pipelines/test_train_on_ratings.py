@@ -128,7 +128,7 @@ def test_preferences_without_split_are_all_fitted_and_cross_validated(on_table, 
     assert lines[-2].startswith("Signature: ")
     (told,) = settings_of(tmp_path / "s")["trained_on"]["preferences"]
     assert (told["n_fitted"], told["n_right"], told["is_cross_validated"]) == (10, 10, True)
-    said = "fitted to 2 preferences of 2 documents. That is too few documents to say"
+    said = "fitted to 2 preferences of 2 documents. These are too few documents to say"
     assert said in on_table(preferences(2), out="few")[1].out
 
 
@@ -176,7 +176,7 @@ def test_copies_of_an_article_count_as_one_document(on_ratings):
     ]
     once, _ = on_ratings(rows, ratings, out="once")
     twice, printed = on_ratings(*copies, out="twice")
-    said = "Documents that count as one with another, for their source: 12."
+    said = "Documents counted with another one that has the same source: 12."
     assert said in printed.splitlines()
     figures = [list(settings_of(folder)["held_out"].values())[-1] for folder in (once, twice)]
     assert figures[1]["cross_validated"] == pytest.approx(figures[0]["cross_validated"], abs=1e-9)
@@ -191,8 +191,8 @@ def test_what_is_not_fitted_to_is_told(on_ratings, tmp_path, capsys):
     ratings[5]["system_id"] = None
     lines = on_ratings(rows, ratings)[1].splitlines()
     assert lines[0].startswith("67 rated candidates of 12 documents")
-    assert any(line.startswith("1 row of ") and "has no key" in line for line in lines)
-    assert "Rated summaries that the corpus lacks: 1 of 71." in lines
+    assert any(line.startswith("1 row of ") and "lacks an id" in line for line in lines)
+    assert "Rated summaries that are not in the corpus: 1 of 71." in lines
     assert "Left out: 2, no candidate." in lines
     assert "Left out: 1, no source." in lines
 

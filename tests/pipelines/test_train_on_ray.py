@@ -64,7 +64,7 @@ def test_killed_workers_go_on_to_the_same_weights(recipe, pairs, tmp_path):
     train_scorer([pairs], asked(tmp_path / "whole"), recipe)
     killer = threading.Thread(target=kill_after_second_checkpoint, args=(tmp_path / "killed",))
     killer.start()
-    with pytest.raises(RuntimeError, match="the same command goes on"):
+    with pytest.raises(RuntimeError, match="run the same command again"):
         train_scorer([pairs], asked(tmp_path / "killed"), recipe)
     killer.join()
     n_steps = torch.load(tmp_path / "killed" / "training" / "checkpoint.pt")["state"]["step"]

@@ -41,7 +41,7 @@ def test_terminal_shows_rows_beside_means(scored):
     text = summary_text(scored)
     assert re.search(r"^lazy +1\.000 \(1\)$", text, re.MULTILINE)
     assert re.search(rf"^steady +{STEADY:.3f} \(10\)$", text, re.MULTILINE)
-    assert "In brackets: rows with a score, where systems differ" in text
+    assert "In brackets: number of rows with a score, if systems differ in it" in text
     assert not re.search(r"\x1b\[1m *1\.000", summary_text(scored, is_terminal=True))  # no best
 
 
@@ -62,7 +62,7 @@ def test_page_shows_rows_beside_means(scored):
     page = page_of(scored)
     assert page.count('<span class="muted">(1)</span>') == 2  # the overview, and the metric's table
     assert page.count('<span class="muted">(10)</span>') == 2
-    assert "In brackets: rows with a score, where systems differ" in page
+    assert "In brackets: number of rows with a score, if systems differ in it" in page
     assert re.search(r"\| lazy \| *1\.000[^|]*\(1\)", page)  # to be copied
     assert re.search(r"lazy &amp; *1\.000[^&]*\(1\)", page)
 

@@ -36,7 +36,7 @@ def test_words_of_a_sentence_encoder_rejected(metric, alias):
     message = (
         f"metric {metric!r} needs word vectors, but `{alias}` has none; encoders with word "
         "vectors are minilm, hf:PATH_OR_ID, glove:PATH, word2vec:PATH, fasttext:PATH, "
-        "elmo:PATH_OR_URL; metrics that need none are sms, cosine, rougeL_f and others"
+        "elmo:PATH_OR_URL; metrics without them are sms, cosine, rougeL_f and others"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         ScoringConfig(metrics=("sms", "cosine", metric), encoders={"x": SENTENCES_ONLY[alias]})
@@ -176,7 +176,7 @@ def test_configuration_is_read_in_no_process_where_its_names_mean_something_else
     sent = pickle.dumps(ScoringConfig(metrics=("length", "density")))
     assert pickle.loads(sent).replaced == ["length"]
     monkeypatch.setitem(METRICS, "length", ours)
-    with pytest.raises(ValueError, match="`length` means something else here than in the program"):
+    with pytest.raises(ValueError, match="`length` is defined differently here and in the program"):
         pickle.loads(sent)
 
 

@@ -292,7 +292,7 @@ def test_texts_that_differ_in_unknown_words_have_a_status(glove):
 def test_minilm_is_refused_in_languages_that_it_reads_in_fragments():
     for language, share in {"de": 15, "fr": 54, "es": 35, "ar": 0, "ru": 0, "hi": 0}.items():
         config = ScoringConfig(metrics=("sms",), language=language)
-        message = rf"encoder `minilm` must know .*, but of the words of a sample it reads {share}%"
+        message = rf"encoder `minilm` must know .*, but it knows only {share}% of"
         with pytest.raises(ValueError, match=message):
             SummaryScorer(config)
         SummaryScorer(replace(config, metrics=("rougeL",)))  # reads no encoder
@@ -306,8 +306,8 @@ def test_minilm_is_not_refused_where_nothing_is_known_against_it(language):
 
 def test_refusal_of_an_encoder_says_what_to_use_instead():
     message = (
-        "encoder `e` must know German, but of the words of a sample it reads 15%, and the others "
-        "in fragments or not at all; use one made for it, such as muse, "
+        "encoder `e` must know German, but it knows only 15% of the words of a sample, and reads "
+        "the others in fragments or not at all; use one made for German, such as muse, "
         "hf:bert-base-multilingual-cased, "
     )
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -151,7 +151,7 @@ def test_inputs_and_places_that_are_wrong(score, wrong, corpus, tmp_path):
     assert line == f"no such file or folder: {tmp_path}/none.parquet"
     (tmp_path / "fake.parquet").write_text("document_id,system_id\n", encoding="utf-8")
     line = wrong(score(corpora=[tmp_path / "fake.parquet"]))
-    assert line == f"not a Parquet file (or not all of one): {tmp_path}/fake.parquet"
+    assert line == f"not a whole Parquet file: {tmp_path}/fake.parquet; write or copy it again"
     assert wrong(score("--columns", "candidate=summary")) == (
         f"column `summary` is missing in {corpus}, which has document_id, system_id, candidate, "
         "reference; name it with `--columns candidate=NAME`"
@@ -164,7 +164,7 @@ TWO = ("--encoder", "glove:a", "--encoder", "glove:b")
 # arguments after `score CORPUS --out DIR --local --metrics ...`, what is said
 WRONG = [
     (TWO, "two encoders are called `glove`; rename one of them: --encoder ALIAS=glove:b"),
-    (("--num-gpus", "1"), "no such option `--num-gpus`; `--gpus-per-worker G` gives each of"),
+    (("--num-gpus", "1"), "no such option `--num-gpus`; use `--workers N` and"),
     (("--metrics", "rouge"), "unknown metric 'rouge'; there are rouge1, rouge2, rougeL and more"),
     (("--batch-size", "8"), "no such option `--batch-size`; there is nothing to set: a batch is"),
     (("--worker", "1"), "no such option `--worker`; did you mean `--workers`?"),

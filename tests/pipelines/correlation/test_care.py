@@ -134,7 +134,7 @@ def test_pools_are_mixed_only_if_asked_for_and_said(bench, refused):
     assert "Raters kept: 2 of 3 (expert-1, expert-2)" in out
     assert bench.table()["raters"].unique().to_list() == ["expert-*"]
     _, out, _ = bench.correlate("--raters", "*", "--fresh", ratings=ratings)
-    assert "Raters of 2 pools are mixed, as asked: expert, turker" in out
+    assert "Raters of 2 pools are mixed, as chosen: expert, turker" in out
 
 
 def test_baselines_that_could_not_be_tested_are_not_called_unbeaten(bench):

@@ -196,6 +196,6 @@ def test_gpus_of_one_machine_are_shared_out_among_processes_with_its_cores(
 
 @pytest.mark.parametrize("n_gpus", [0, 2])
 def test_more_gpus_than_there_are_refused(machine, n_gpus):
-    said = r"no room for 3 workers of \d CPUs? and 1 GPU; it has .* GPUs?; ask for less, or join"
+    said = r"no room for 3 workers of \d CPUs? and 1 GPU; it has .* GPUs?; use fewer workers"
     with pytest.raises(ValueError, match=said):
         machine(n_gpus, workers=3, gpus_per_worker=1)

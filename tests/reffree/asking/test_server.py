@@ -120,7 +120,7 @@ STATUSES = [
     (401, {}, "answered 401 (wrong key); set the key"),
     (403, {}, "answered 403 (wrong key); the key may not"),
     (404, {}, "answered 404 (wrong key); check `url`"),
-    (429, {"code": "insufficient_quota"}, "asks for payment (wrong key)"),
+    (429, {"code": "insufficient_quota"}, "requires payment (wrong key)"),
 ]
 
 
@@ -149,7 +149,7 @@ def test_a_redirect_is_not_followed(model_of, status):
         reply = Reply({}, status, {"Location": f"{there}/chat/completions"})
         with (
             serving(lambda *_: reply) as (_, url),
-            pytest.raises(ValueError, match=r"sends on to http.*only the `url` that was given"),
+            pytest.raises(ValueError, match=r"redirects to http.*only `url` is contacted"),
         ):
             model_of(url)
     assert not other.requests
@@ -344,13 +344,13 @@ def test_keys_that_cannot_be_used_are_refused(model_of, monkeypatch, tmp_path):
     file.write_text(KEY)
     file.chmod(0o644)
     url = "http://localhost:9/v1"
-    with pytest.raises(ValueError, match=r"must be its owner's alone; chmod 600"):
+    with pytest.raises(ValueError, match=r"only its owner may read .*; run chmod 600"):
         model_of(url, api_key_file=str(file))
     with pytest.raises(ValueError, match=r"nothing cannot be read"):
         model_of(url, api_key_file=str(tmp_path / "nothing"))
     for wrong in ("", f"{KEY}\r\nX-Other: 1", f"{KEY}é"):
         monkeypatch.setenv("JUDGE_KEY", wrong)
-        with pytest.raises(ValueError, match=r"JUDGE_KEY must hold the key") as refused:
+        with pytest.raises(ValueError, match=r"JUDGE_KEY must hold the API key") as refused:
             model_of(url, api_key_env="JUDGE_KEY")
         assert KEY not in str(refused.value)
 

@@ -286,7 +286,7 @@ LACKING = [
     ("summac-conv", tiny.write_summac_conv, CONV, "must be the state of SummaC-Conv, got"),
     ("alignscore", tiny.write_classifier, "", r"must hold one AlignScore\*.ckpt, got 0; preset al"),
     ("alignscore", tiny.write_alignscore, ALIGN, "must be AlignScore's checkpoint, with nothing"),
-    ("hhem", tiny.write_classifier, "", "foundation` must be there; preset hhem needs"),
+    ("hhem", tiny.write_classifier, "", "foundation` is missing; preset hhem needs"),
     ("trueteacher", tiny.write_classifier, "", "preset trueteacher needs google"),
 ]
 

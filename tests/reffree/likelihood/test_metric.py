@@ -222,5 +222,5 @@ def test_likelihood_is_a_reward_where_what_is_undefined_gets_is_named(folder):
     found = reward([*CANDIDATES, ""], sources=[*SOURCES, SOURCES[0]])
     assert found == pytest.approx([*expected, -10.0], abs=1e-6)
     assert reward.higher_is == "likelier"
-    with pytest.raises(ValueError, match="`undefined` must be given, and finite, for likelihood@"):
+    with pytest.raises(ValueError, match="`undefined` must be a finite number for likelihood@"):
         Reward(f"likelihood@{folder}", device="cpu")

@@ -284,7 +284,7 @@ def test_upload_replaces_nothing_but_a_scorer(bert, hub):
     ):
         upload_scorer(bert, "hf:me/model", is_private=False)
     with pytest.raises(
-        ValueError, match=r"`hf:me/open` is there and public; leave out `--private`"
+        ValueError, match=r"`hf:me/open` exists and is public; leave out `--private`"
     ):
         upload_scorer(bert, "hf:me/open", is_private=True)
     assert [len(one.commits) for one in hub.repositories.values()] == [1, 1]

@@ -42,7 +42,7 @@ def test_memory_errors_make_batches_smaller_until_they_go_well(caplog):
     tried, ones = Batches(64, is_padded=False), np.ones(200, dtype=np.int64)
     sizes = [len(batch) for batch in run(tried, ones, room=20)]
     assert (sizes[:4], sum(sizes)) == ([16] * 4, 200)
-    assert "out of GPU memory with 64 tokens at once; going on with at most 32" in caplog.text
+    assert "out of GPU memory with 64 tokens at once; continuing with at most 32" in caplog.text
     # there is room again, and after each batch of text it is used a little more
     assert [max(map(len, run(tried, ones))) for _ in range(4)] == [16, 32, 64, 64]
     with pytest.raises(ShortOfMemory, match="with a single sequence of 30 tokens; give"):

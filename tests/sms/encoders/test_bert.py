@@ -159,7 +159,7 @@ def test_out_of_memory_makes_blocks_smaller(together, segmented, monkeypatch, ca
 
     monkeypatch.setattr(packed_model.PackedModel, "states", failing)
     assert_equal_bits(load_minilm(runtime=CPU).encode(segmented), together)
-    assert "going on with at most" in caplog.text
+    assert "continuing with at most" in caplog.text
 
 
 def test_next_blocks_are_sent_before_results_are_waited_for(segmented, together, monkeypatch):

@@ -104,12 +104,12 @@ DAMAGED = [
     ("glove", "cat 1 2\ndog 1_0 1\n", " line 2 must be a word and 2"),
     ("word2vec", "", " line 1 must be `number-of-words"),
     ("word2vec", "2 2\ncat 1\ndog 1 2\n", " line 2 must be a word and 2"),
-    ("word2vec", "2 2\ncat 1 2 3\ndog 1 2 3\n", " must have 2 values in a line"),
-    ("word2vec", "1 2\ncat 1 2\ndog 1 2\n", " must hold 1 vectors by its first line, got 2"),
+    ("word2vec", "2 2\ncat 1 2 3\ndog 1 2 3\n", " says 2 values per line"),
+    ("word2vec", "1 2\ncat 1 2\ndog 1 2\n", " must hold the 1 vectors that its"),
     ("fasttext", "cat 1 2\ndog 1 2\n", " line 1 must be `number-of-words dimension`, got 'cat 1"),
     ("fasttext", f"2 {9:099}\ncat 1 2\n", " line 1 must be `number-of-words dimension`"),
     ("fasttext", "2 0\ncat\ndog\n", " line 1 must be `number-of-words dimension`, got '2 0'"),
-    ("fasttext", "5 2\n", " must hold 5 vectors by its first line, got 0"),
+    ("fasttext", "5 2\n", " must hold the 5 vectors that its first line says, got 0"),
     ("word2vec", binary(b"")[:-5], " must hold 6 vectors of 3"),
     ("word2vec", binary(b"\n") + b"more " + bytes(12), " must hold 6 vectors"),
     ("word2vec", b"2 2\ncat " + bytes(8) + b"dog " + NAN, " vector 2 must be finite"),
@@ -233,7 +233,7 @@ def test_damaged_table_is_written_again(shared, tmp_path, name, harm):
 def test_without_a_cache_folder_each_process_has_its_own(shared, tmp_path, caplog):
     (tmp_path / "cache").write_text("in the way")
     assert shared().rows_of(["dog"]).tolist() == [1]
-    assert "every worker keeps its own copy of the word vectors" in caplog.text
+    assert "every worker keeps a copy of the word vectors" in caplog.text
     assert "set ASSAY_CACHE" in caplog.text
 
 

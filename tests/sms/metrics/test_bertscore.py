@@ -237,7 +237,7 @@ def test_settings_of_one_layer_share_a_model(tmp_path):
 
 @pytest.mark.parametrize("metric", ["bertscore", "bertscore@minilm"])
 def test_a_model_that_does_not_read_the_language_is_refused(metric):
-    message = f"the model of `{metric}` must know Hindi, but of the words of a sample it reads 0%"
+    message = f"the model of `{metric}` must know Hindi, but it knows only 0% of the words"
     with pytest.raises(ValueError, match=re.escape(message)):
         SummaryScorer(ScoringConfig(metrics=(metric,), language="hi"))
     SummaryScorer(ScoringConfig(metrics=(metric,), language="und"))
