@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import email.utils
+import gc
 import json
 import math
 import os
@@ -217,10 +218,7 @@ class Server:
         except (aiohttp.ClientError, OSError) as error:
             reason = redacted(str(error)) or "the connection was lost"
             raise _MayPass(f"{type(error).__name__}: {reason}") from error
-        try:
-            found = json.loads(sent)
-        except (ValueError, RecursionError):
-            found = None
+        found = _parsed(sent)
         if status != HTTPStatus.OK:
             return self._refused(status, headers, found)
         try:
@@ -319,6 +317,20 @@ class _Keeper:
             if key in self._waiting:
                 together, self._waiting = self._waiting, {}
                 await asyncio.to_thread(self._keep, together)
+
+
+def _parsed(sent: bytes) -> Any:  # noqa: ANN401
+    """Read JSON; None for what is none."""
+    # Collected deep inside of nested lists, a session would have no stack left to be closed on.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return json.loads(sent)
+    except (ValueError, RecursionError):
+        return None
+    finally:
+        if collects:
+            gc.enable()
 
 
 def answer_of(completion: Any) -> Answer:  # noqa: ANN401  (whatever a server sends)

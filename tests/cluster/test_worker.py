@@ -204,7 +204,7 @@ def nine(make_plan):
 def test_input_that_lost_rows_is_refused(nine, write_corpus, scorer, job):
     path = write_corpus(rows_of(8))
     unchecked = Shard.from_json(nine.to_json({path: 0}), [path])
-    with pytest.raises(ValueError, match=r"must have 9 rows .* got 8; it has changed"):
+    with pytest.raises(ValueError, match=r"must have 9 rows .* got 8; the file has changed"):
         score_shard(unchecked, scorer, job)
 
 

@@ -202,7 +202,7 @@ def test_wrong_settings_rejected(score, write):
     for corpora, settings, message in (
         ([], {"scores": scores, "metric": "rougeL"}, "`metric` must be one of wms, got 'rougeL'"),
         ([], {"scores": scores, "encoders": {}}, "leave out encoders"),
-        ([], {"metric": "length"}, "name the corpus"),
+        ([], {"metric": "length"}, "name a corpus, or give a folder"),
         ([corpus], {"raters": "a"}, "name `--ratings`, too"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -19,9 +19,10 @@ from reffree.scorers.naming import PACKAGED
 from reffree.scorers.scorer import load_scorer
 from tests.commands import wrong
 from tests.hub import TOKEN
-from tests.pipelines.test_train_model import rated, written
+from tests.pipelines.test_train_model import rated
 from tests.reffree.conftest import model_config
 from tests.reffree.tiny_bert import make_groups, write_tiny_bert
+from tests.row_files import write_rows
 
 # of the library where it sends large files by git LFS
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -179,8 +180,8 @@ def test_cards_of_ratings_and_of_preferences():
 @pytest.mark.slow
 def test_scorer_trained_on_ratings_is_exported(tmp_path, capsys):
     rows, ratings = rated()
-    corpus = str(written(tmp_path / "corpus.parquet", rows))
-    people = str(written(tmp_path / "ratings.parquet", ratings))
+    corpus = str(write_rows(tmp_path / "corpus.parquet", rows))
+    people = str(write_rows(tmp_path / "ratings.parquet", ratings))
     trained = assay.train(corpus, ratings=people, out=tmp_path / "s")
     assay.export("scorer", trained.out, to=tmp_path / "out", licence="mit")
     header, table = figures_in((tmp_path / "out" / "README.md").read_text())

@@ -158,7 +158,7 @@ def test_model_of_transformers(reinforce, tmp_path):
     ("options", "rule"),
     [
         (("--reward", "rougeL"), "a reward must be one column, got rougeL_p, rougeL_r, rougeL_f"),
-        (("--reward", "sms - length"), "`undefined` must be given"),
+        (("--reward", "sms - length"), "`undefined` must be a finite number for sms - length"),
         (("--reward", "sms,sms"), "`reward` must not name a metric twice"),
         (("--gamma", "0.9", "--gamma-last", "0.5"), "must be in [0, 1] and not fall"),
         (("--model", "bert"), "`model` must be pointer or hf:PATH, got 'bert'"),

@@ -115,6 +115,6 @@ def test_package_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
     points = "[assay.metrics]\nany = not_there\n"
     (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"package broken names `not_there` as one of `assay.metr"):
+    with pytest.raises(ValueError, match=r"package broken registers `not_there` in `assay.metr"):
         all_metrics()
     assert SummaryScorer(ScoringConfig(metrics=("length",)))  # whoever asks for ours can go on

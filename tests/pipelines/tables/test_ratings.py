@@ -24,7 +24,7 @@ def test_column_of_numbers_written_in_another_way_is_left_out_aloud(tmp_path, ce
         assert note.startswith(said)
     assert scores.metrics == ratings.aspects == ["y"]
     frame.drop("y").write_csv(path)
-    with pytest.raises(ValueError, match=r"the keys, got x .*\. Column `x` of .* write them as 12"):
+    with pytest.raises(ValueError, match=r"the ids, got x .*\. Column `x` of .* write them as 12"):
         read_ratings(path, columns={})
 
 
