@@ -203,7 +203,7 @@ def test_wrong_settings_rejected(score, write):
         ([], {"scores": scores, "metric": "rougeL"}, "`metric` must be one of wms, got 'rougeL'"),
         ([], {"scores": scores, "encoders": {}}, "leave out encoders"),
         ([], {"metric": "length"}, "name a corpus, or give a folder"),
-        ([corpus], {"raters": "a"}, "name `--ratings`, too"),
+        ([corpus], {"raters": "a"}, "give `--ratings`, too"),
     ):
         with pytest.raises(ValueError, match=message):
             open_explainer(corpora, ExplainSettings(document="", **settings))

