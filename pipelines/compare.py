@@ -167,8 +167,9 @@ def _pairs(a: _Side, b: _Side) -> tuple[str, list[tuple[str, str]], list[str]]:
     if a is b:
         if len(a.systems) < 2:
             raise ValueError(
-                f"one set of scores must have two systems to compare, but {a.path} has "
-                f"{keyed.listed(a.systems)}; name a second set of scores, too"
+                f"one set of scores must have two systems to compare, but {a.path} has only "
+                f"{keyed.listed(a.systems)}; name a second set of scores, too, or score again with "
+                "`--columns system_id=COLUMN`"
             )
         return PAIRS, list(itertools.combinations(a.systems, 2)), []
     shared = [system for system in a.systems if system in b.systems]

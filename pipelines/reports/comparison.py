@@ -266,9 +266,7 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
             f"(Holm) can be below {n_tested * smallest:.2g}; set `resamples` in the `--config` "
             f"file to {math.ceil(n_tested / alpha):,}, or compare fewer"
         )
-    if any(row.p_value >= 2.0 * 0.5 ** (row.wins + row.losses) > alpha for row in result.rows):
-        fewest = math.ceil(1.0 - math.log2(alpha))
-        yield f"With fewer than {fewest} documents that differ, no p-value can be below {alpha:.2g}"
+    yield from _on_few_documents(result, n_tested, alpha)
     missing = [row.n_missing for row in result.rows]
     if any(missing):
         yield f"Documents left out because A or B has no score for them: {range_text(missing)}"
@@ -278,6 +276,25 @@ def _foot(result: ScoreComparison) -> Iterator[str]:
             pair = f"{isolated(row.system_a)}, {isolated(row.system_b)}"
             yield f"Undefined: {row.metric}, {pair}: {row.reason}"
     yield from result.notes
+
+
+def _on_few_documents(result: ScoreComparison, n_tested: int, alpha: float) -> Iterator[str]:
+    """Say how many documents it takes before a p-value can be small.
+
+    Of n documents that differ it is 2 / 2^n or more, and Holm multiplies the smallest by the
+    number of tests; the others by less, so this counts only where no test has enough documents.
+    """
+    n_differ = [row.wins + row.losses for row in result.rows if not math.isnan(row.p_value)]
+    if not n_differ:
+        return
+    n_corrected = n_tested if n_tested * 2.0 * 0.5 ** max(n_differ) > alpha else 1
+    if n_corrected * 2.0 * 0.5 ** min(n_differ) > alpha:
+        fewest = math.ceil(1.0 + math.log2(n_corrected / alpha))
+        by = f" by Holm over {n_corrected} tests" if n_corrected > 1 else ""
+        yield (
+            f"With fewer than {fewest} documents that differ, no p-value{by} can be below "
+            f"{alpha:.2g}"
+        )
 
 
 def _gaps(result: ScoreComparison) -> Iterator[str]:

@@ -187,6 +187,17 @@ def test_what_could_not_be_tested_is_not_called_insignificant(compared):
     assert "With fewer than 6 documents that differ, no p-value can be below 0.05" in foot
 
 
+@pytest.mark.parametrize(("n_documents", "said"), [(6, 8), (7, 8), (8, None), (5, 8)])
+def test_too_few_documents_for_so_many_tests_are_told(compared, n_documents, said):
+    a = {"s": {f"m{i}": [1.0 + i] * n_documents for i in range(6)}}
+    b = {"s": {name: [0.0] * n_documents for name in a["s"]}}
+    result = compared(a, b)
+    text = comparison_sheet(result).text()
+    note = f"With fewer than {said} documents that differ, no p-value by Holm over 6 tests can be"
+    assert (note in text) == (said is not None)
+    assert {row.higher for row in result.rows} == ({None} if said else {"a"})
+
+
 def test_too_few_resamples_for_so_many_tests_are_told(compared):
     a = {"s": {f"m{i}": [1.0 + i] * 12 for i in range(6)}}
     b = {"s": {name: [0.0] * 12 for name in a["s"]}}
