@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from rated_sets import SETS, drawn_agreements
+from rated_sets import SETS, drawn_agreements, draws_of_documents
 
 from reffree.features.linear import CLIPPED_AT, linear_model
 from reffree.scorers.folder import read_settings, signature_of_linear, write_settings
@@ -79,9 +79,7 @@ def compare(sets: dict[str, pl.DataFrame], aspect: str, n_resamples: int) -> tup
     }
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for name, rows in rated.items():
-        n_documents = rows["document_id"].n_unique()
-        resampled = np.random.default_rng(0).integers(0, n_documents, (n_resamples, n_documents))
-        draws = np.vstack([np.arange(n_documents), resampled])
+        draws = draws_of_documents(rows, n_resamples)
         columns = rows.with_columns(
             expression.cast(pl.Float64).alias(each) for each, expression in names.items()
         )
@@ -130,8 +128,7 @@ def write(
         head["weights"] = [*(each * scale for each in head["weights"]), weight]
         head["mean"] = float(np.mean([np.nanmean(of_set) for of_set in sums]))
         head["deviation"] = float(np.mean([np.nanstd(of_set) for of_set in sums]))
-    said = {name: part for name, part in model.items() if name != "scorer"}
-    settings |= {"signature": signature_of_linear(linear_model(said)), "encoder_content": ""}
+    settings |= {"signature": signature_of_linear(linear_model(model)), "encoder_content": ""}
     del settings["held_out"], settings["format"]
     write_settings(folder, **settings)
     print(json.dumps({"mean": mean, "deviation": deviation, "spreads": spreads}, indent=1))

@@ -45,10 +45,17 @@ def correlation(scores: np.ndarray, ratings: np.ndarray) -> float:
     return 0.0 if np.ptp(ranks[0]) == 0 else float(np.corrcoef(*ranks)[0, 1])
 
 
+def draws_of_documents(rows: pl.DataFrame, n_resamples: int) -> np.ndarray:
+    """Return numbers of documents to take; the first draw has each document once."""
+    n_documents = rows["document_id"].n_unique()
+    resampled = np.random.default_rng(0).integers(0, n_documents, (n_resamples, n_documents))
+    return np.vstack([np.arange(n_documents), resampled])
+
+
 def drawn_agreements(
     rows: pl.DataFrame, metric: str, ratings: list[str], draws: np.ndarray
 ) -> np.ndarray:
-    """Return the agreement over each draw of documents; the first draw has each document once."""
+    """Return the agreement over each draw of documents."""
     groups = rows.with_row_index().group_by("document_id", maintain_order=True).agg("index")
     places = [group.to_numpy() for group in groups["index"]]
     scores = rows[metric].cast(pl.Float64).to_numpy()
@@ -80,10 +87,7 @@ def main() -> None:
             )
             columns = [pl.Series(metric, table[metric].to_numpy()) for metric in new]
             scored[name] = rows = rows.with_columns(columns)
-            n_documents = rows["document_id"].n_unique()
-            rng = np.random.default_rng(0)
-            resampled = rng.integers(0, n_documents, (given.resamples, n_documents))
-            draws = np.vstack([np.arange(n_documents), resampled])
+            draws = draws_of_documents(rows, given.resamples)
             for metric in names:
                 drawn[metric].append(drawn_agreements(rows, metric, ratings, draws))
         print(f"\n{aspect}: {', '.join(sets)}")

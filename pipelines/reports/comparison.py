@@ -284,11 +284,14 @@ def _on_few_documents(result: ScoreComparison, n_tested: int, alpha: float) -> I
     Of n documents that differ it is 2 / 2^n or more, and Holm multiplies the smallest by the
     number of tests; the others by less, so this counts only where no test has enough documents.
     """
-    n_differ = [row.wins + row.losses for row in result.rows if not math.isnan(row.p_value)]
-    if not n_differ:
+    possible = [2.0 * 0.5 ** (row.wins + row.losses) for row in result.rows]
+    # of resamples that are drawn at random, a p-value may be smaller than is possible of all
+    smallest = [p for p, row in zip(possible, result.rows, strict=True) if row.p_value >= p]
+    if not smallest:
         return
-    n_corrected = n_tested if n_tested * 2.0 * 0.5 ** max(n_differ) > alpha else 1
-    if n_corrected * 2.0 * 0.5 ** min(n_differ) > alpha:
+    is_all = len(smallest) == n_tested
+    n_corrected = n_tested if is_all and n_tested * min(smallest) > alpha else 1
+    if n_corrected * max(smallest) > alpha:
         fewest = math.ceil(1.0 + math.log2(n_corrected / alpha))
         by = f" by Holm over {n_corrected} tests" if n_corrected > 1 else ""
         yield (

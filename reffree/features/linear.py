@@ -77,7 +77,7 @@ class LinearModel:
 
 
 def linear_model(said: Mapping[str, Any]) -> LinearModel:
-    """Make a model again from what `dataclasses.asdict` says of it, as JSON has it."""
+    """Make a model again from what `dataclasses.asdict` says of it, as JSON has it, among more."""
     features: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in said["features"].items()

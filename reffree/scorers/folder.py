@@ -31,6 +31,8 @@ from sms.text import TextRules, detokenize
 
 FORMAT = 2  # of the folder; another number is refused
 WEIGHTS_FILE = "weights.safetensors"
+MODEL_FILES = (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
+"""All that a scorer may have beside its settings."""
 SOURCE_SAMPLE = "source_sample"
 """Of what it was trained on, the hashes that `SourceSample` keeps; not for people."""
 CHECKED_LIBRARIES = ("torch", "transformers", "tokenizers")
@@ -79,8 +81,7 @@ def save_scorer(folder: Path, built: Built, *, loss: str, **said: Any) -> str:  
     if built.tokenizer is not None and built.transformer is not None:
         (folder / TRANSFORMER_FILE).write_text(f"{built.transformer}\n", "utf-8")
         built.tokenizer.save(str(folder / TOKENIZER_FILE))
-    written = (WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE)
-    hashes = {name: hash_of(folder / name) for name in written if (folder / name).exists()}
+    hashes = {name: hash_of(folder / name) for name in MODEL_FILES if (folder / name).exists()}
     return write_settings(
         folder,
         signature=signature_of(built, loss, hashes[WEIGHTS_FILE]),
@@ -159,7 +160,7 @@ def check_stands_alone(folder: Path, settings: Mapping[str, Any]) -> None:
     somebody else could send its reader anywhere.
     """
     with naming_damage(folder):
-        foreign = {*settings["hashes"]} - {WEIGHTS_FILE, TOKENIZER_FILE, TRANSFORMER_FILE}
+        foreign = {*settings["hashes"]} - {*MODEL_FILES}
         elsewhere = sorted(foreign) or _models_elsewhere(settings["model"])
     if elsewhere:
         raise ValueError(
@@ -171,7 +172,7 @@ def check_stands_alone(folder: Path, settings: Mapping[str, Any]) -> None:
 def _models_elsewhere(model: Mapping[str, Any]) -> list[str]:
     """Name the encoder, or the metrics with models, that a scorer reads."""
     if model.get("scorer") == FEATURES:
-        read = linear_model({name: value for name, value in model.items() if name != "scorer"})
+        read = linear_model(model)
         if not read.features.metrics:
             return []
         asked = read.features.scoring.asked

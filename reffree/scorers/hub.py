@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from reffree.scorers.folder import check_stands_alone, files_of, read_settings
+from reffree.neural.building import TOKENIZER_FILE, TRANSFORMER_FILE
+from reffree.scorers.folder import WEIGHTS_FILE, check_stands_alone, files_of, read_settings
 from reffree.scorers.naming import HUB, SCORER_FILE
 from sms.naming import counted
 from sms.urls import keep_secret
@@ -23,9 +24,9 @@ from sms.urls import keep_secret
 CARD_FILE = "README.md"
 MOST_BYTES = {
     SCORER_FILE: 16 << 20,
-    "transformer.json": 1 << 20,
-    "tokenizer.json": 64 << 20,
-    "weights.safetensors": 8 << 30,
+    TRANSFORMER_FILE: 1 << 20,
+    TOKENIZER_FILE: 64 << 20,
+    WEIGHTS_FILE: 8 << 30,
 }
 """The files of a scorer, and the size of each from which on it is none."""
 _OTHERS_MAY_HAVE = (".gitattributes", CARD_FILE, "LICENSE")

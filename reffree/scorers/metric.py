@@ -202,11 +202,12 @@ class LearnedMetric(WholeTextMetric):
 
 def _chosen_models(folder: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
     """Return where the models of a run are that a scorer takes by their aliases."""
-    from reffree.scorers.folder import models_to_choose, read_settings
+    from reffree.scorers.folder import models_to_choose, naming_damage, read_settings
 
     if not (folder / SCORER_FILE).is_file():
         return {}  # which is said when it is opened
-    to_choose = models_to_choose(read_settings(folder))
+    with naming_damage(folder):
+        to_choose = models_to_choose(read_settings(folder))
     return {alias: find_model(alias, models)[0] for alias in to_choose if alias in models}
 
 

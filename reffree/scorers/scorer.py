@@ -335,7 +335,7 @@ def _load_linear(
     threads: int | None,
     chosen: Mapping[str, str],
 ) -> tuple[LinearPairs, str]:
-    model = linear_model({k: v for k, v in settings["model"].items() if k != "scorer"})
+    model = linear_model(settings["model"])
     to_choose = models_to_choose(settings)
     if to_choose:
         models = {

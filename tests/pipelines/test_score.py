@@ -489,6 +489,7 @@ def started(monkeypatch):
 
     monkeypatch.setattr(machines, "start_processes", start)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(machines, "memory_bytes", lambda: 8 << 30)  # a small one would have none
     return numbers
 
 
