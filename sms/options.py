@@ -123,8 +123,9 @@ class MetricOptions(Settings):
     """Use this encoder; `assay encoders` lists them. Repeat the option for several: metrics without
     `@ENCODER` use the first."""
     models: Annotated[Mapping[str, Any] | None, "ALIAS=MODEL", "rare", models_of] = None
-    """Models of `likelihood@ALIAS`, `pair@ALIAS` and `ask@ALIAS`: a folder or hub id, or in the
-    `--config` file a table [models.ALIAS] with `path` (or, for `ask`, `url`) and more settings."""
+    """Models of `likelihood@ALIAS`, `pair@ALIAS` and `ask@ALIAS`, and `lm`, which
+    `reffree@general+lm` reads: a folder or hub id, or in the `--config` file a table [models.ALIAS]
+    with `path` (or, for `ask`, `url`) and more settings."""
     preset: Annotated[Literal["default", "clark2019"], "rare"] = "default"
     """Cut texts by Assay's rules (default), or like the code that Clark et al. 2019 released
     (clark2019)."""
