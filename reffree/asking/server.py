@@ -110,9 +110,10 @@ class Server:
         if (key := _read_key(options)) is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._gate = _Gate(most)
+        self._turn = asyncio.Lock()  # of batches: the first one's questions are asked first
         self._session: aiohttp.ClientSession | None = None
         self._proxy = _proxy_of(options.url)
-        self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
+        self._under_way: dict[bytes, asyncio.Future[Answer]] = {}
 
     def begin(
         self,
@@ -137,37 +138,38 @@ class Server:
     async def _answers(
         self, requests: Mapping[bytes, Request], batch: _Batch
     ) -> dict[bytes, Answer]:
-        each = (self._answer(key, request, batch) for key, request in requests.items())
-        answers = await asyncio.gather(*each, return_exceptions=True)
-        if batch.failure is not None:
-            raise batch.failure
-        return {
-            key: answer
-            for key, answer in zip(requests, answers, strict=True)
-            if not isinstance(answer, BaseException)
-        }
+        answers: dict[bytes, asyncio.Future[Answer]] = {}
+        new: dict[bytes, asyncio.Future[Answer]] = {}
+        for key, request in requests.items():
+            under_way = self._under_way.get(key) or self._under_way.get(request.richer)
+            if under_way is None:
+                under_way = asyncio.get_running_loop().create_future()
+                self._under_way[key] = new[key] = under_way
+            answers[key] = under_way
+        async with asyncio.TaskGroup() as group, self._turn:
+            for key, answer in new.items():
+                await self._gate.enter()
+                group.create_task(self._ask(key, requests[key].body, batch, answer))
+        found = await asyncio.gather(*answers.values(), return_exceptions=True)
+        failed = [each for each in (batch.failure, *found) if isinstance(each, BaseException)]
+        if failed:
+            raise failed[0]
+        return {key: answer.result() for key, answer in answers.items()}
 
-    async def _answer(self, key: bytes, request: Request, batch: _Batch) -> Answer:
-        """Ask a question, or wait for its answer where it is being asked."""
-        under_way = self._under_way.get(key) or self._under_way.get(request.richer)
-        if under_way is None:
-            under_way = asyncio.create_task(self._asked(key, request.body, batch))
-            self._under_way[key] = under_way
-            under_way.add_done_callback(lambda _: self._under_way.pop(key))
+    async def _ask(
+        self, key: bytes, body: Mapping[str, Any], batch: _Batch, answer: asyncio.Future[Answer]
+    ) -> None:
+        """Ask a question that was let in, and put its answer where others wait for it."""
         try:
-            return await under_way
-        except Exception as error:
+            found = await self._insisted(body, await self._attempt(body, batch), batch)
+            await batch.keeper.keep(key, found)
+        except Exception as error:  # noqa: BLE001  (raised to all who wait for the answer)
             batch.failure = batch.failure or error
-            raise
-
-    async def _asked(self, key: bytes, body: Mapping[str, Any], batch: _Batch) -> Answer:
-        async with self._gate:
-            if batch.failure is not None:  # the others would fail as well
-                raise batch.failure
-            first = await self._attempt(body, batch)
-        answer = await self._insisted(body, first, batch)
-        await batch.keeper.keep(key, answer)
-        return answer
+            answer.set_exception(error)
+        else:
+            answer.set_result(found)
+        finally:
+            del self._under_way[key]
 
     async def _insisted(
         self, body: Mapping[str, Any], outcome: Answer | _MayPass, batch: _Batch
@@ -184,23 +186,28 @@ class Server:
             wait_s = max(longest * random.uniform(0.5, 1.0), outcome.retry_after_s)
             await asyncio.sleep(wait_s)
             batch.counts["retries"] += 1
-            async with self._gate:
-                outcome = await self._attempt(body, batch)
+            await self._gate.enter()
+            outcome = await self._attempt(body, batch)
             made += 1
         return outcome
 
     async def _attempt(self, body: Mapping[str, Any], batch: _Batch) -> Answer | _MayPass:
-        """Make one request."""
-        began = time.monotonic()
-        batch.counts["requests"] += 1
+        """Make one request, which the gate has let in."""
         try:
+            if batch.failure is not None:  # the others would fail as well
+                raise batch.failure
+            began = time.monotonic()
+            batch.counts["requests"] += 1
             answer = await self._post(body)
         except _MayPass as failure:
             if failure.is_too_many:
                 self._gate.slow_down(began, failure.retry_after_s)
             return failure
-        self._gate.speed_up()
-        return replace(answer, seconds=time.monotonic() - began)
+        else:
+            self._gate.speed_up()
+            return replace(answer, seconds=time.monotonic() - began)
+        finally:
+            self._gate.leave()
 
     async def _post(self, body: Mapping[str, Any]) -> Answer:
         import aiohttp
@@ -263,7 +270,8 @@ class _Gate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._last_cut = self._not_before = -math.inf
 
-    async def __aenter__(self) -> None:
+    async def enter(self) -> None:
+        """Wait until there is room."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._admit()
@@ -271,7 +279,8 @@ class _Gate:
         while (wait_s := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(wait_s)
 
-    async def __aexit__(self, *_error: object) -> None:
+    def leave(self) -> None:
+        """Make room for another one."""
         self._under_way -= 1
         self._admit()
 
