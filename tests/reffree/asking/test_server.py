@@ -252,6 +252,15 @@ def test_the_same_question_is_asked_once(model_of):
     assert model.state()["questions"] == 21  # the first question of all is one, too
 
 
+def test_batches_that_overlap_ask_the_same_question_once(model_of):
+    with serving(lambda body, _: Reply(good(body).body, delay_s=0.01)) as (server, url):
+        model = model_of(url, concurrency=2)
+        begun = [model.begin([{"{candidate}": text} for text in TEXTS]) for _ in range(3)]
+        for each in begun:
+            assert values(each.judgements()) == pytest.approx(EXPECTED)
+        assert set(server.asked.values()) == {1}
+
+
 def test_kept_answers_without_probabilities_do_not_serve_expected(model_of):
     with serving() as (server, url):
         asked(model_of(url, value="top"), TEXTS)
