@@ -32,7 +32,8 @@ MAX_STATUSES = 10
 
 def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None = None) -> str:
     """Sum up a run for people."""
-    from cluster.store import join  # brings Arrow, which other tables do without
+    from cluster.schema import ONE_SYSTEM  # brings Arrow, which other tables do without
+    from cluster.store import join
 
     parts = ["\n".join(_counts(run))]
     if run.means:
@@ -40,6 +41,9 @@ def summary_text(run: ScoreRun, *, is_terminal: bool = False, width: int | None 
         below = list(meanings(run.main_columns))
         if any(map(run.has_gaps, run.main_columns)):
             below = ["In brackets: number of rows with a score, if systems differ in it", *below]
+        if list(run.means) == [ONE_SYSTEM]:
+            remedy = "if another column names the systems, add `--columns system_id=NAME`"
+            below = [f"{ONE_SYSTEM}: rows without `system_id`; {remedy}", *below]
         if len(run.means) > MAX_SYSTEMS:
             n_more = counted(len(run.means) - MAX_SYSTEMS, "more system")
             below = [f"and {n_more}; all are in {join(run.out, 'run.json')}", *below]
@@ -152,7 +156,7 @@ def _counters(run: ScoreRun) -> Iterator[str]:
 
 
 def _places(run: ScoreRun) -> Iterator[str]:
-    from cluster.store import join  # brings Arrow, which other tables do without
+    from cluster.store import join
 
     if run.is_complete:
         yield f"Page: {join(run.out, PAGE_FILE)}"

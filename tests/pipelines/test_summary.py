@@ -32,6 +32,12 @@ def test_summary_by_hand():
     ]
 
 
+def test_summary_says_how_to_name_systems():
+    text = summary_of(means={"system": {"sms": 0.5}})
+    assert "add `--columns system_id=NAME`" in text
+    assert "system_id" not in summary_of()
+
+
 def test_summary_of_many_systems_and_statuses_says_how_many_more():
     means = {f"s{i:03}": {"wms@glove": i / 1e6} for i in range(MAX_SYSTEMS + 5)}
     statuses = {f"reason {i:02}": i + 1 for i in range(12)}
