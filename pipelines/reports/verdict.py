@@ -23,7 +23,7 @@ TRIED_INSTEAD = (
 MOST_NAMED = 4
 """Tied metrics that are named; the table has all."""
 NOT_USABLE = "no metric"
-"""What to use where even the best one falls as ratings rise, or a baseline is better."""
+"""What to use where even the best one may agree by chance, or a baseline is better."""
 NOTHING_JUDGED = "No metric can be judged: no coefficient is defined."
 
 
@@ -56,8 +56,14 @@ class AspectVerdict:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the best metric rises with the ratings, and no baseline is better."""
-        return self.value is not None and self.value > 0 and self.ahead is None
+        """Whether the best metric is shown to rise with ratings, and no baseline is better."""
+        rises = self.value is not None and self.value > 0 and not self.includes_zero
+        return rises and self.ahead is None
+
+    @property
+    def includes_zero(self) -> bool:
+        """Whether the best metric may have no agreement at all, by its interval."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
     @property
     def is_alone(self) -> bool:
@@ -72,10 +78,10 @@ class AspectVerdict:
         if self.is_usable:
             return value
         value = f"{self.metric}, the best, has {value}"
-        if self.ahead is None:
-            return value
-        name, other = self.ahead
-        return f"{value}, but {name} alone has {number_text(other, 2, minus='-')}"
+        if self.ahead is not None:
+            name, other = self.ahead
+            return f"{value}, but {name} alone has {number_text(other, 2, minus='-')}"
+        return f"{value}, which may be chance" if self.includes_zero else value
 
     @property
     def tied_text(self) -> str:
@@ -129,9 +135,13 @@ class Verdict:
         usable = dict.fromkeys(str(each.metric) for each in judged if each.is_usable)
         unusable = [each.aspect for each in judged if not each.is_usable]
         if not usable:
-            return f"No metric agrees with people on {listed(unusable)}"
+            return f"No metric can be recommended for {listed(unusable)}"
         said = f"{listed([*usable], MOST_NAMED)} agree{'s' * (len(usable) == 1)} best with people"
-        return f"{said}, none on {listed(unusable)}" if unusable else said
+        if unusable:
+            said += f", none can be recommended for {listed(unusable)}"
+        if (weak := judged[0].weak) and not any(each.beating for each in judged):
+            said += f"; no test shows a metric better than {listed(weak)}"
+        return said
 
     @property
     def belief(self) -> list[str]:

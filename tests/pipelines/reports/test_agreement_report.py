@@ -204,8 +204,16 @@ def test_headline_names_the_best_metrics():
     assert made_verdict({}, STYLE).headline == "sms agrees best with people"
     assert made_verdict({}, other).headline == "sms and wms agree best with people"
     falling = {**other, "value": -0.1}
-    assert made_verdict({}, falling).headline == "sms agrees best with people, none on style"
-    assert made_verdict(falling).headline == "No metric agrees with people on style"
+    assert made_verdict({}, falling).headline == (
+        "sms agrees best with people, none can be recommended for style"
+    )
+    assert made_verdict(falling).headline == "No metric can be recommended for style"
+    assert made_verdict({"weak": ("length",)}).headline == (
+        "sms agrees best with people; no test shows a metric better than length"
+    )
+    assert made_verdict({"weak": ("length",), "beating": ("wms",)}).headline == (
+        "sms agrees best with people"
+    )
     assert made_verdict({"metric": None}).headline == NOTHING_JUDGED
 
 
@@ -213,6 +221,12 @@ def test_metric_that_falls_as_ratings_rise_is_not_recommended():
     assert verdict_lines({}, {"aspect": "style", "value": -0.3})[0] == (
         "Use sms for focus (0.50 [0.30, 0.70]); "
         "no metric for style (sms, the best, has -0.30 [0.30, 0.70])"
+    )
+
+
+def test_metric_that_may_agree_by_chance_is_not_recommended():
+    assert verdict_lines({"low": -0.01})[0] == (
+        "Use no metric for focus (sms, the best, has 0.50 [-0.01, 0.70], which may be chance)"
     )
 
 
