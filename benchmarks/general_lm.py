@@ -133,12 +133,17 @@ def compare(sets: dict[str, pl.DataFrame], aspect: str, n_resamples: int) -> Non
     alone = np.mean(drawn[LIKELIHOOD], axis=0)
     for each, values in drawn.items():
         mean = np.mean(values, axis=0)
-        low, high = np.quantile((mean - alone)[1:], (0.025, 0.975))
-        by_set = " ".join(f"{of_set[0]:.3f}" for of_set in values)
+        by_set = ", ".join(map(with_interval, values))
         print(
-            f"{each:30} {by_set}  mean {mean[0]:.3f}, {mean[0] - alone[0]:+.3f} "
-            f"[{low:+.3f}, {high:+.3f}] above the likelihood"
+            f"{each:30} {by_set}; mean {mean[0]:.3f}, {with_interval(mean - alone)} above the "
+            "likelihood"
         )
+
+
+def with_interval(drawn: np.ndarray) -> str:
+    """Write a value, the first one, and its interval over the draws of documents."""
+    low, high = np.quantile(drawn[1:], (0.025, 0.975))
+    return f"{drawn[0]:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def write(folder: Path, sets: dict[str, pl.DataFrame], general: LinearPairs) -> None:
