@@ -14,6 +14,7 @@ from cluster.store import SCHEMES
 from reffree.scorers.naming import split_head
 from sms.config import ScoringConfig
 from sms.encoders.registry import EncoderSpec, parse_spec
+from sms.options import PATH
 from sms.scoring import SummaryScorer
 from sms.settings import settings_of
 
@@ -42,7 +43,7 @@ def fetched_config(config: ScoringConfig) -> ScoringConfig:
 
 
 def with_paths(config: ScoringConfig, change: Callable[[str], str]) -> ScoringConfig:
-    """Change the paths of the encoders that are used, and of the models of metrics."""
+    """Change the paths of the encoders that are used, of the models of metrics, and of theirs."""
     specs = {}
     for alias in config.used_encoders:
         spec = parse_spec(config.specs[alias])
@@ -50,15 +51,21 @@ def with_paths(config: ScoringConfig, change: Callable[[str], str]) -> ScoringCo
             name: change(path) for name, path in _path_options(spec).items()
         }
         specs[alias] = str(replace(spec, path=change(spec.path), options=options))
-    models = {name: change(path) for name, path in config.model_paths.items()}
-    return replace(config, encoders=config.specs | specs, model_paths=models)
+    paths = {name: change(path) for name, path in config.model_paths.items()}
+    config = replace(config, encoders=config.specs | specs, model_paths=paths)
+    # only a scorer that is here says which models of the run it reads
+    tables = {
+        alias: {**table, PATH: change(table[PATH])} for alias, table in config.read_models.items()
+    }
+    return replace(config, models={**(config.models or {}), **tables})
 
 
 def paths_of(config: ScoringConfig) -> list[str]:
     """List the paths that `with_paths` changes."""
     specs = [parse_spec(config.specs[alias]) for alias in config.used_encoders]
     of_encoders = [path for spec in specs for path in (spec.path, *_path_options(spec).values())]
-    return [*filter(None, of_encoders), *config.model_paths.values()]
+    of_scorers = [table[PATH] for table in config.read_models.values()]
+    return [*filter(None, of_encoders), *config.model_paths.values(), *of_scorers]
 
 
 def _path_options(spec: EncoderSpec) -> dict[str, str]:

@@ -13,7 +13,7 @@ from sms.encoders.registry import EncoderSpec, parse_spec
 from sms.metric import ALL, Metric
 from sms.metrics import METRICS, known_words, parse_metric
 from sms.metrics import SHIPPED as METRICS_OF_OURS
-from sms.options import ScoringOptions
+from sms.options import PATH, ScoringOptions
 from sms.settings import ASIDE, settings_of
 from sms.text import TextRules
 from sms.text.languages import LANGUAGES, language_of
@@ -102,6 +102,13 @@ class ScoringConfig(ScoringOptions):
         """Aliases that some metric reads, in the order of `encoders`."""
         named = {alias for metric in self.asked for alias in metric.encoders}
         return tuple(alias for alias in self.specs if alias in named)
+
+    @property
+    def read_models(self) -> dict[str, Mapping[str, Any]]:
+        """The tables of `models` with a path that scorers read in addition to their own files."""
+        named = {alias for metric in self.asked for alias in metric.read_models}
+        tables = (self.models or {}).items()
+        return {alias: table for alias, table in tables if alias in named and PATH in table}
 
     @cached_property
     def is_neural(self) -> bool:

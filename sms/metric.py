@@ -521,6 +521,14 @@ class Metric:
         return self.path
 
     @property
+    def read_models(self) -> Collection[str]:
+        """Aliases of models of the run that the files at its path name; none before they are here.
+
+        The model that stands after `@` is not among them.
+        """
+        return ()
+
+    @property
     def most_workers(self) -> int | None:
         """How many processes may compute it at the same time; None for any number."""
         return None

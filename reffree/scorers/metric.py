@@ -80,22 +80,31 @@ class LearnedMetric(WholeTextMetric):
     ) -> tuple[str | None, Any]:
         """Take what stands after `reffree@` for a folder or URL.
 
-        Its settings are the models of the run that it may read instead of those it names.
+        Its settings say where the models of the run are, which it may read instead of its own.
         """
         if not asked.at:
             raise ValueError(
                 f"metric {asked.written!r} must name a scorer: {PREFIX}news, {PREFIX}DIR from "
                 f"`assay train`, or {PREFIX}hf:OWNER/NAME"
             )
+        places = {alias: find_model(alias, models)[0] for alias in models}
         folder, _ = split_head(asked.at)
         if is_on_hub(folder):
             from reffree.scorers.hub import HubName
 
-            return str(HubName.read(folder)), {}
-        if is_url(folder):
-            return folder, {}
-        found = find_scorer(folder)
-        return os.path.abspath(found), _chosen_models(found, models)
+            return str(HubName.read(folder)), places
+        return folder if is_url(folder) else os.path.abspath(find_scorer(folder)), places
+
+    @property
+    def read_models(self) -> Collection[str]:
+        """The models of the run that are read instead of those that the scorer names."""
+        from reffree.scorers.folder import models_to_choose, naming_damage, read_settings
+
+        folder = Path(str(self.path))
+        if not (folder / SCORER_FILE).is_file():
+            return ()  # which is said when it is opened
+        with naming_damage(folder):
+            return models_to_choose(read_settings(folder)).keys() & self.settings.keys()
 
     def check_rules(self, rules: TextRules) -> None:
         """Refuse texts in another language than it learned from, once it is on this machine."""
@@ -198,17 +207,6 @@ class LearnedMetric(WholeTextMetric):
         for row, (candidate, sources) in pairs.by_row().items():
             by_row[row] = _parts_of(linear, sources, candidate, self.head)
         return {"parts": by_row}
-
-
-def _chosen_models(folder: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
-    """Return where the models of a run are that a scorer takes by their aliases."""
-    from reffree.scorers.folder import models_to_choose, naming_damage, read_settings
-
-    if not (folder / SCORER_FILE).is_file():
-        return {}  # which is said when it is opened
-    with naming_damage(folder):
-        to_choose = models_to_choose(read_settings(folder))
-    return {alias: find_model(alias, models)[0] for alias in to_choose if alias in models}
 
 
 METRICS[NAME] = LearnedMetric(

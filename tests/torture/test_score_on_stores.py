@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
@@ -20,13 +22,15 @@ from cluster.scores_files import committed_parts
 from cluster.store import list_names, open_input, parent, read_whole, write_whole
 from cluster.totals import total_scores
 from pipelines.correlation.run import correlate
-from pipelines.fetched import fetched_config
+from pipelines.fetched import fetched_config, open_scorer, paths_of
 from pipelines.score import score_corpus
 from pipelines.settings.correlate import CorrelateSettings
 from pipelines.settings.score import ScoreSettings
 from pipelines.status import run_status
-from sms.scoring import ScoringConfig
+from reffree.scorers.naming import PACKAGED
+from sms.scoring import ScoringConfig, to_rows
 from tests.object_stores import bucket_of, direct, gcs_server
+from tests.reinforce.tiny_models import write_tiny_model
 
 METRICS = ("wms", "rouge1", "length")
 WORDS = ("cats", "mats", "sat", "dogs", "ran")
@@ -237,3 +241,41 @@ def test_paths_of_encoders_and_scorers_are_fetched_where_they_are_urls():
     assert fetched.encoders == expected
     fetched = fetched_config(ScoringConfig(metrics=["reffree@file:///m/scorer"]))
     assert fetched.model_paths == {"reffree@file:///m/scorer": "/m/scorer"}
+
+
+@pytest.mark.parametrize("name", ["general+lm", "mine"])
+def test_models_of_the_run_that_a_scorer_reads_are_fetched_with_it(tmp_path, name):
+    scorer = "general+lm"
+    if name == "mine":  # which models a scorer in a store reads is known once it is fetched
+        shutil.copytree(PACKAGED / scorer, tmp_path / name)
+        scorer = f"file://{tmp_path / name}"
+    tables = {
+        "lm": {"path": "file:///m/lm", "value": "sum"},
+        "other": {"path": "file:///m/other"},
+        "server": {"url": "http://127.0.0.1:1"},
+    }
+    asked = (f"reffree@{scorer}.fluency", f"reffree@{scorer}.coherence")
+    config = ScoringConfig(metrics=asked, models=tables)
+    fetched = fetched_config(config)
+    assert fetched.models == tables | {"lm": {"path": "/m/lm", "value": "sum"}}
+    assert fetched.model_paths == {
+        name: path.replace("file://", "") for name, path in config.model_paths.items()
+    }
+    assert "/m/lm" in paths_of(fetched)
+    assert "/m/other" not in paths_of(fetched)
+
+
+def test_scorer_reads_a_language_model_in_a_store(tmp_path):
+    document, summary = "A cat sat on the mat all day.", "The cat sat."
+    path = write_tiny_model(tmp_path / "tiny", "llama", [document, summary])
+    (config_file := Path(path, "config.json")).write_text(
+        json.dumps(json.loads(config_file.read_text()) | {"max_position_embeddings": 1024})
+    )
+    scored = []
+    for place in (path, f"file://{path}"):
+        config = ScoringConfig(metrics=("reffree@general+lm.fluency",), models={"lm": place})
+        scorer = open_scorer(config)
+        scores, _ = scorer.scored(scorer.prepare(to_rows([summary], sources=[document])))
+        scored.append((scorer.signatures, scores["reffree@general+lm.fluency"].tolist()))
+    assert scored[0] == scored[1]
+    assert "|model:tiny|hash:" in scored[0][0]["reffree@general+lm.fluency"]

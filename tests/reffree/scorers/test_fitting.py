@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from reffree.features import WORD_FEATURES, FeatureConfig, PairFeatures
-from reffree.features.linear import CLIPPED_AT
+from reffree.features.linear import CLIPPED_AT, linear_model
 from reffree.judges.model import JudgeModel
 from reffree.likelihood.model import LanguageModel
 from reffree.likelihood.settings import LikelihoodSettings
 from reffree.negatives import NegativesConfig
 from reffree.scorers.fitting import LinearRecipe, fit_scorer
+from reffree.scorers.folder import read_settings
+from reffree.scorers.naming import find_scorer
 from reffree.scorers.scorer import load_scorer
 from reffree.training_pairs.examples import Example
 from sms.explaining import explain
@@ -179,10 +181,9 @@ def language_model(folder, texts):
 
 def test_general_scorer_with_a_language_model_adds_its_likelihood_to_every_head(tmp_path):
     path = language_model(tmp_path / "chat", [NEWS, *SUMMARIES])
-    scorer = load_scorer(WITH_LM, models={"lm": path})
-    plain = load_scorer("general").score_against_all([[NEWS]] * 3, SUMMARIES).scores
+    scorer, general = load_scorer(WITH_LM, models={"lm": path}), load_scorer("general").linear
     scores = scorer.score_against_all([[NEWS]] * 3, SUMMARIES).scores
-    assert scorer.heads == load_scorer("general").heads
+    assert scorer.heads == general.heads
 
     read = scorer.linear.model
     prompt = read.features.models["lm"]["prompt"]
@@ -191,15 +192,30 @@ def test_general_scorer_with_a_language_model_adds_its_likelihood_to_every_head(
     means = np.array([log_p[k].mean() for k in range(3)])
     scaled = np.clip((means - read.means[-1]) / read.deviations[-1], -CLIPPED_AT, CLIPPED_AT)
     assert np.ptp(scaled) > 0
-    general = load_scorer("general").linear.model
+    of_words = general.model.scaled(general.features.read([NEWS] * 3, SUMMARIES).values)
     for column, name in enumerate(scorer.heads):
-        ours, theirs = read.heads[name], general.heads[name]
-        scale = max(ours.weights[:-1], key=abs) / max(theirs.weights, key=abs)
-        assert ours.weights[:-1] == pytest.approx([scale * each for each in theirs.weights])
-        assert ours.weights[-1] > 0
-        sums = scale * (plain[:, column] * theirs.deviation + theirs.mean)
-        expected = (sums + ours.weights[-1] * scaled - ours.mean) / ours.deviation
+        head = read.heads[name]
+        assert head.weights[-1] > 0
+        sums = of_words @ np.array(head.weights[:-1]) + head.weights[-1] * scaled
+        expected = (sums - head.mean) / head.deviation
         assert scores[:, column] == pytest.approx(expected, abs=1e-5)
+
+
+def test_general_scorer_with_a_language_model_reads_the_features_as_without_it():
+    with_lm, general = (
+        linear_model(read_settings(find_scorer(name))["model"]) for name in (WITH_LM, "general")
+    )
+    for name in ("consistency", "fluency", "relevance"):
+        ours, theirs = with_lm.heads[name].weights[:-1], general.heads[name].weights
+        scale = max(ours, key=abs) / max(theirs, key=abs)
+        assert ours == pytest.approx([scale * each for each in theirs])
+
+
+def test_likelihood_is_no_reason_to_like_copying_in_coherence():
+    with_lm = linear_model(read_settings(find_scorer(WITH_LM))["model"])
+    weights = dict(zip(with_lm.features.names, with_lm.heads["coherence"].weights, strict=True))
+    signs = {name: np.sign(weight) for name, weight in weights.items() if weight}
+    assert signs == {"said": 1, "recalled": 1, "density": -1, "likelihood@lm": 1}
 
 
 def test_language_model_of_the_run_is_read_and_in_the_signature(tmp_path):
