@@ -38,11 +38,12 @@ WEIGHTS_WITHOUT_COPYING = (2.0, 3.0, 4.0, 6.0, 8.0)
 """Of the likelihood, where these features have the weights above."""
 
 HEAD = "the head"
+# Of each aspect, those whose interval above the likelihood has the highest lower end.
 CHOSEN = {
     "coherence": {LIKELIHOOD: 4.0, **WITHOUT_COPYING},
-    "consistency": {LIKELIHOOD: 2.0, HEAD: 1.0},
+    "consistency": {LIKELIHOOD: 1.0, HEAD: 1.0},
     "fluency": {LIKELIHOOD: 2.0, HEAD: 1.0},
-    "relevance": {LIKELIHOOD: 2.0, HEAD: 1.0},
+    "relevance": {LIKELIHOOD: 0.5, HEAD: 1.0},
 }
 
 
