@@ -152,7 +152,8 @@ def write(folder: Path, sets: dict[str, pl.DataFrame], general: LinearPairs) -> 
     names = general.features.config.names
     likelihoods = [rows[LIKELIHOOD].cast(pl.Float64).to_numpy() for rows in sets.values()]
     mean = float(np.mean([np.mean(of_set) for of_set in likelihoods]))
-    deviation = float(np.mean([np.std(of_set) for of_set in likelihoods]))
+    # of all sets, each counting the same: a kind of text that is unlikely as a whole is not clipped
+    deviation = float(np.sqrt(np.mean([np.mean((of_set - mean) ** 2) for of_set in likelihoods])))
     scaled = [
         np.column_stack(
             [
