@@ -168,11 +168,12 @@ class Scorer:
         config = self._config
         needed = config.input_columns
         wanted = Wanted(needed=needed, sentence_end=sentence_end(config.sentences))
-        table = pa.table({UNREADABLE: pa.array([], pa.string())})
         if memory.n_rows:
             with memory.naming_columns():
                 table = memory.texts(wanted)
             self._notices.look_at(table[CANDIDATE][:TEXTS_LOOKED_AT].to_pylist())
+        else:
+            table = pa.table({UNREADABLE: pa.array([], pa.string())})
         starts = range(0, max(len(table), 1), config.batch_rows)
         batches = [table.slice(start, config.batch_rows) for start in starts]
         with self._held.in_use() as scorer:

@@ -163,7 +163,7 @@ def canonical_table(
     neither text nor a list of text.
     """
     resolved = resolve_columns(raw.column_names, wanted.needed, wanted.columns, where=where)
-    why = np.full(raw.num_rows, None, dtype=object)
+    unreadable = pa.nulls(raw.num_rows, pa.string())
     arrays = {}
     for name, theirs in resolved.items():
         read = _text_lists if name in LISTS else _texts
@@ -176,8 +176,10 @@ def canonical_table(
             array, is_bad_list = _joined(array, wanted.sentence_end, place)
         arrays[name], is_bad = read(array, place)
         is_bad |= is_bad_list
-        why[is_bad & (why == None)] = f"`{theirs}` is not valid UTF-8"  # noqa: E711
-    unreadable = pa.array(why, pa.string())
+        if is_bad.any():
+            why = pa.scalar(f"`{theirs}` is not valid UTF-8")
+            why_here = pc.if_else(pa.array(is_bad), why, pa.scalar(None, pa.string()))
+            unreadable = pc.coalesce(unreadable, why_here)
     if reasons is not None:
         unreadable = pc.coalesce(reasons, unreadable)
     for name in wanted.keep:
@@ -217,13 +219,14 @@ def _texts(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
     """Return the text of every cell and which cells were not valid UTF-8 (they become null)."""
     if not is_text(array.type):
         raise ValueError(f"{where} must be text, got {array.type}")
-    # Through binary: Arrow trusts what calls itself a string and checks only what does not.
-    raw = array if pa.types.is_null(array.type) else array.cast(pa.binary())
-    is_bad = np.zeros(len(raw), dtype=bool)
+    is_bad = np.zeros(len(array), dtype=bool)
     try:
-        return raw.cast(pa.string()), is_bad
+        if array.type != pa.string():
+            array = array.cast(pa.binary()).cast(pa.string())
+        array.validate(full=True)  # Arrow trusts what calls itself a string
+        return array, is_bad
     except pa.ArrowInvalid:
-        cells = raw.to_pylist()
+        cells = array.cast(pa.binary()).to_pylist()
     for i, cell in enumerate(cells):
         try:
             cells[i] = None if cell is None else cell.decode()
@@ -237,7 +240,8 @@ def _text_lists(array: pa.Array, where: str) -> tuple[pa.Array, np.ndarray]:
     if not is_list(array.type):
         texts, is_bad = _texts(array, where)
         offsets = np.arange(len(texts) + 1, dtype=np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=texts.is_null()), is_bad
+        mask = texts.is_null() if texts.null_count else None
+        return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=mask), is_bad
     values = plain_array(pc.list_flatten(array))
     if not is_text(values.type):
         raise ValueError(f"{where} must be text or a list of text, got {array.type}")

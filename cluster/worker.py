@@ -190,9 +190,9 @@ class Clock:
 
 def _prepared(rows: pa.Table, scorer: Scorer, clock: Clock) -> tuple[pa.Table, Any]:
     """Return rows without their texts, which are no longer needed, and what the scorer made."""
-    readable = rows.drop_columns(UNREADABLE)
-    if rows[UNREADABLE].null_count < rows.num_rows:
-        readable = readable.filter(pc.is_null(rows[UNREADABLE]))
+    readable, unreadable = rows.drop_columns(UNREADABLE), rows[UNREADABLE]
+    if unreadable.null_count < rows.num_rows:
+        readable = readable.filter(pc.is_null(unreadable))
     keys = rows.drop_columns([name for name in TEXTS if name in rows.column_names])
     prepared = None
     with clock.stage("prepare"):
@@ -207,23 +207,23 @@ def _finished(batch: tuple[pa.Table, Any], scorer: Scorer, clock: Clock) -> pa.T
     with clock.stage("compare"):
         compared = scorer.compare(prepared) if n_readable else _empty_scores(scorer)
     scores = _checked(compared, n_readable, scorer)
-    status = scores[STATUS]
     if n_readable < keys.num_rows:
         # Row i of the batch is the i-th readable one, or nothing.
         is_readable = np.asarray(pc.is_null(keys[UNREADABLE]))
         places = pa.array(np.cumsum(is_readable) - 1, pa.int64(), mask=~is_readable)
-        scores = scores.take(places)
+        scores = {name: column.take(places) for name, column in scores.items()}
         why = pc.binary_join_element_wise(UNREADABLE, keys[UNREADABLE], ": ")
-        status = pc.coalesce(why, scores[STATUS])
-    columns = {name: keys[name] for name in IDS if name in keys.column_names}
-    columns |= {name: scores[name] for name in scorer.score_fields}
-    columns[STATUS] = status
-    columns |= {name: keys[name] for name in keys.column_names if name not in IDS}
-    return pa.table(columns)
+        scores[STATUS] = pc.coalesce(why, scores[STATUS])
+    ids = {name: keys[name] for name in IDS if name in keys.column_names}
+    others = {name: keys[name] for name in keys.column_names if name not in IDS}
+    return pa.table({**ids, **scores, **others})
 
 
-def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
-    """Hold a scorer to its word, and make a score that is not a number a null with a status."""
+def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> dict[str, pa.ChunkedArray]:
+    """Hold a scorer to its word, and make a score that is not a number a null with a status.
+
+    Returned are the columns of scores, then the status.
+    """
     promised = (*scorer.score_fields, STATUS)
     missing = [name for name in promised if name not in compared.column_names]
     if missing or compared.num_rows != n_rows:
@@ -235,14 +235,14 @@ def _checked(compared: pa.Table, n_rows: int, scorer: Scorer) -> pa.Table:
     columns = {}
     for name in scorer.score_fields:
         scores = _of_type(compared[name], pa.float64())
-        is_nan = pc.is_nan(scores)
-        if pc.any(is_nan).as_py():
-            is_nan = pc.fill_null(is_nan, False)
+        n_undefined = np.count_nonzero(np.isnan(scores.to_numpy()))  # nulls, too
+        if n_undefined > scores.null_count:
+            is_nan = pc.fill_null(pc.is_nan(scores), False)
             scores = pc.if_else(is_nan, pa.scalar(None, pa.float64()), scores)
             why = pc.if_else(is_nan, f"`{name}` is not a number", pa.scalar(None, pa.string()))
             status = pc.coalesce(status, why)
         columns[name] = scores
-    return pa.table({**columns, STATUS: status})
+    return {**columns, STATUS: status}
 
 
 def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from sms.config import CANDIDATE, SIDES, ScoringConfig
 from sms.metric import BatchTexts, NumberedTexts
 from sms.ragged import Ragged
-from sms.text import SegmentedTexts, Segmenter, composed
+from sms.text import SegmentedTexts, Segmenter, composed, is_composed
 from sms.text.detokenize import detokenized_if_cut
 
 
@@ -24,23 +25,33 @@ class TextReader:
         self._segmenter = Segmenter(config.rules)
 
     def read(self, rows: pa.Table) -> BatchTexts:
-        """Cut the distinct texts of some rows (`composed_rows`)."""
+        """Cut the distinct texts of some rows, in their composed form (`composed_rows`)."""
         config = self._config
-        numbered = numbered_texts(
-            rows,
-            [side for side in config.input_columns if side != CANDIDATE],
+        number = partial(
+            numbered_texts,
+            sides=[side for side in config.input_columns if side != CANDIDATE],
             multi_reference=config.multi_reference,
             source_tokens=config.source_tokens,
         )
-        readers = [metric for metric in config.asked if metric.needs_sentences(config.rules)]
+        numbered = number(rows)
+        if not all(map(is_composed, numbered.given)):
+            numbered = number(composed_rows(rows))
+        rules = self._segmenter.rules
+        readers = [metric for metric in config.asked if metric.needs_sentences(rules)]
         sides = {side for metric in readers for side in metric.sides}
         is_split = texts_of(numbered, sides, has_candidates=bool(readers))
-        nothing = pa.scalar(None, pa.string())
-        strings = pc.if_else(pa.array(is_split), numbered.strings, nothing)
+        strings = numbered.strings
+        if not is_split.all():
+            strings = pc.if_else(pa.array(is_split), strings, pa.scalar(None, pa.string()))
         texts = self._segmenter.segment(strings)
         counts_words = any(metric.counts_words for metric in config.asked)
         words = self._whole_words(strings, texts) if counts_words else ()
-        return BatchTexts(**vars(numbered), texts=texts, is_split=is_split, whole_words=words)
+        return BatchTexts(
+            **{field.name: getattr(numbered, field.name) for field in fields(NumberedTexts)},
+            texts=texts,
+            is_split=is_split,
+            whole_words=words,
+        )
 
     def _whole_words(
         self, texts: pa.StringArray, segmented: SegmentedTexts
@@ -67,7 +78,7 @@ class TextReader:
 def composed_rows(rows: pa.Table) -> pa.Table:
     """Return the texts of some rows in the form in which metrics read them (`text.composed`)."""
     for place, name in enumerate(rows.column_names):
-        if name in SIDES and not _are_composed(rows[name]):
+        if name in SIDES:
             cells = rows[name].to_pylist()
             if name == CANDIDATE:
                 written = pa.array([_composed(text) for text in cells], pa.string())
@@ -80,14 +91,6 @@ def composed_rows(rows: pa.Table) -> pa.Table:
 
 def _composed(text: str | None) -> str | None:
     return None if text is None else composed(text)
-
-
-def _are_composed(column: pa.ChunkedArray) -> bool:
-    column = column.combine_chunks()
-    texts = column.flatten() if pa.types.is_nested(column.type) else column
-    texts = texts.cast(pa.string())
-    texts = texts.filter(pc.invert(pc.string_is_ascii(texts)))  # a null is left out, too
-    return all(unicodedata.is_normalized("NFC", text) for text in texts.unique().to_pylist())
 
 
 def texts_of(
@@ -109,13 +112,12 @@ def numbered_texts(
     source_tokens: int | None = None,
 ) -> NumberedTexts:
     """Give the distinct texts of a batch numbers, and each row's texts by number."""
-    columns: list[pa.Array] = [rows[CANDIDATE].combine_chunks().cast(pa.string())]
+    columns: list[pa.Array] = [_strings(rows[CANDIDATE].combine_chunks())]
     of_sides = {}
     for side in sides:
         lists = rows[side].combine_chunks()
-        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        of_sides[side] = lengths.astype(np.int64)
-        values = lists.flatten().cast(pa.string())  # a null list has no values
+        of_sides[side] = _lengths(lists)
+        values = _strings(lists.flatten())  # a null list has no values
         if side == "references" and multi_reference == "first":
             has = of_sides[side] > 0
             starts = np.cumsum(of_sides[side]) - of_sides[side]
@@ -124,7 +126,7 @@ def numbered_texts(
         if side == "sources" and source_tokens is not None:
             values = first_tokens(values, source_tokens)
         columns.append(values)
-    encoded = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode("encode")
+    encoded = pa.concat_arrays(columns).dictionary_encode("encode")
     numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     n_rows = len(rows)
     numbered, at = {}, n_rows
@@ -135,6 +137,19 @@ def numbered_texts(
     return NumberedTexts(
         encoded.dictionary, numbers[:n_rows], numbered, is_best=multi_reference == "best"
     )
+
+
+def _strings(texts: pa.Array) -> pa.StringArray:
+    return texts if texts.type == pa.string() else texts.cast(pa.string())
+
+
+def _lengths(lists: pa.ListArray) -> np.ndarray:
+    """Return how many values each list has, none for a null one; int64."""
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    lengths = offsets[1:] - offsets[:-1]
+    if lists.null_count:
+        lengths[np.asarray(lists.is_null())] = 0
+    return lengths
 
 
 def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:

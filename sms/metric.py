@@ -271,7 +271,7 @@ class Batch(BatchTexts):
         `clark2019` reproduces does score 1.
         """
         is_same = np.zeros(is_near.size, dtype=bool)
-        if self.setting.preset == "clark2019":
+        if self.setting.preset == "clark2019" or not is_near.any():
             return is_same
         is_near = is_near & (of.candidate != of.other)
         if alias in self.setting.static and is_near.any():
@@ -319,6 +319,8 @@ class Batch(BatchTexts):
         self, scores: np.ndarray, side: str, why: str, flags: np.ndarray, *, of: str = ""
     ) -> np.ndarray:
         """Blank, and tell of, the rows with a flagged pair, which might have been the best one."""
+        if not flags.any():
+            return scores
         is_doubtful = self.pairs[side].any(flags)
         if self.pairs[side].is_best:
             is_doubtful &= scores != 1.0  # nothing is better

@@ -149,7 +149,7 @@ def _hint(foreign: Sequence[str], letter: str) -> str:
 
 
 def _with_other_words(heads: Sequence[str], language: Language) -> str | None:
-    if not language.stop_words() or not language.has_spaces:
+    if not _stop_words_of(language.code) or not language.has_spaces:
         return None
     texts = [words for head in heads if len(words := _words_of(head)) >= _FEWEST_WORDS]
     suspects = [words for words in texts if _count(words, language) <= _FEW_STOP_WORDS * len(words)]

@@ -103,6 +103,17 @@ def places_of(lengths: np.ndarray) -> np.ndarray:
     return ranges(np.zeros_like(lengths), lengths)
 
 
+def starts_of_runs(values: np.ndarray) -> np.ndarray:
+    """Return where runs of equal values start.
+
+    >>> starts_of_runs(np.array([5, 5, 7, 5])).tolist()
+    [0, 2, 3]
+    """
+    is_first = np.ones(values.size, dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
+
+
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenate `arange(start, start + length)` of every row; both are int64."""
     filled = np.empty(int(lengths.sum()), np.int64)

@@ -65,6 +65,8 @@ def statuses(reasons: Iterable[Reason], n_rows: int) -> pa.Array:
     for reason in reasons:
         for row in np.flatnonzero(reason.rows).tolist():
             said.setdefault(row, {})[str(reason)] = None
+    if not said:
+        return pa.nulls(n_rows, pa.string())
     status: list[str | None] = [None] * n_rows
     for row, texts in said.items():
         status[row] = "; ".join(texts)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sms.compiling import compile_for
 from sms.config import ScoringConfig
-from sms.cutting import TextReader, composed_rows, texts_of
+from sms.cutting import TextReader, texts_of
 from sms.encoders import VECTORS, EncodedSentences, EncoderRuntime
 from sms.encoders.base import Encoder, WordEncoder, encode_texts
 from sms.encoders.registry import load_encoder
@@ -204,7 +204,6 @@ class SummaryScorer:
         `rows` has `candidate` (string) and, as needed, `references` and `sources` (list of string),
         perhaps `unreadable`, why a row whose texts are null cannot be read.
         """
-        rows = composed_rows(rows)
         read = self._reader.read(rows)
         encoded: dict[str, tuple[EncodedSentences, Ragged]] = {}
         cannot_be_split: dict[str, np.ndarray] = {}
@@ -279,7 +278,8 @@ def _opened(metrics: Sequence[Metric], runtime: EncoderRuntime) -> Iterator[Metr
 
 def _leave_out_unsplit(batch: Batch, scores: dict[str, np.ndarray]) -> None:
     """Give no score where a text that is read cannot be split: of several, it might be the best."""
-    if not np.any([batch.texts.cannot_be_split, *batch.cannot_be_split.values()]):
+    failures = batch.texts.cannot_be_split, *batch.cannot_be_split.values()
+    if not any(failed.any() for failed in failures):
         return
     for metric in _readers(batch):
         if not metric.needs_sentences(batch.setting.rules):
@@ -305,24 +305,31 @@ def _reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]
     of_readers = list(_null_reasons(batch, scores))
     of_readers += [reason for reason in of_batch if not reason.columns]
     yield from of_readers
-    is_explained = np.any(
-        [np.zeros(batch.candidate.size), *(reason.rows for reason in of_readers)], axis=0
-    )
-    for metric in _readers(batch):
-        for column in metric.columns:
-            yield Reason(column, "undefined", np.isnan(scores[column]) & ~is_explained)
+    nulls = _nulls(batch, scores)
+    is_unexplained = np.ones(batch.candidate.size, dtype=bool)
+    for reason in of_readers:
+        is_unexplained &= ~reason.rows
+    for column, is_null in nulls.items():
+        yield Reason(column, "undefined", is_null & is_unexplained)
     yield from (reason for reason in of_batch if reason.columns)
     yield from _cut_texts(batch)
     yield from (reason for reason in batch.reasons if reason.why == CUT)
 
 
+def _nulls(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Tell by column which rows lack a score that a metric reads texts for; no column of none."""
+    nulls = {
+        column: np.isnan(scores[column]) for metric in _readers(batch) for column in metric.columns
+    }
+    return {column: is_null for column, is_null in nulls.items() if is_null.any()}
+
+
 def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
     """Say which texts of rows without a score are to blame."""
-    readers = _readers(batch)
-    nulls = [np.isnan(scores[column]) for metric in readers for column in metric.columns]
-    if not np.any(nulls):
+    nulls = _nulls(batch, scores)
+    if not nulls:
         return
-    is_null = np.any(nulls, axis=0)
+    readers, is_null = _readers(batch), np.any([*nulls.values()], axis=0)
     bad = _text_reasons(batch)
     for why, of, flags in bad:
         yield Reason("candidate", why, is_null & flags[batch.candidate], of)

@@ -28,7 +28,7 @@ from sms.encoders.packed_model import PackedModel, PackedShape, PaddedModel
 from sms.encoders.pieces import PieceCutter, Windows
 from sms.encoders.tokens import Block, SentenceTokens
 from sms.file_hashes import hash_of_files
-from sms.ragged import Ragged
+from sms.ragged import Ragged, starts_of_runs
 from sms.text import SegmentedTexts
 
 BLOCK_TOKENS = {"cpu": 2048, "cuda": 65_536}
@@ -58,7 +58,7 @@ class Pooling:
         self, pooled: np.ndarray, windows: Windows, n_tokens: np.ndarray
     ) -> np.ndarray:
         """Put windows together, by their tokens or by the largest values."""
-        starts = np.flatnonzero(np.diff(windows.sentence, prepend=-1))
+        starts = starts_of_runs(windows.sentence)
         if starts.size == len(pooled):  # every sentence has one window
             vectors = pooled
         elif self.mode == "max":

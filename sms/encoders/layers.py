@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 _TYPICAL_ROWS = 1024
 """What oneDNN is told about the number of rows when it lays out weights."""
+_ROWS_MULTIPLE, _ROWS_MULTIPLE_ONEDNN = 256, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +137,15 @@ def has_onednn(weight: torch.Tensor) -> bool:
             or (weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
         )
     )
+
+
+def rows_multiple(weight: torch.Tensor) -> int:
+    """Return of what the rows that are multiplied by weights like these must be a multiple.
+
+    Matrix products choose their kernels by the number of rows. If it is a multiple of this, the
+    product of a row in fp32 is the same to the last bit whatever the other rows, how many they are
+    and the number of threads (on one kind of CPU); oneDNN needs few for that. In other formats that
+    depends on the processor: with AMX, bf16 differs by 1e-3.
+    """
+    is_onednn = has_onednn(weight) and weight.dtype == torch.float32
+    return _ROWS_MULTIPLE_ONEDNN if is_onednn else _ROWS_MULTIPLE

@@ -22,14 +22,9 @@ import torch.nn.functional as F
 
 from sms.encoders.attention import attention_of
 from sms.encoders.devices import Machine
-from sms.encoders.layers import LayerChoice, Linear
+from sms.encoders.layers import LayerChoice, Linear, rows_multiple
 from sms.ragged import places_of
 
-ROWS_MULTIPLE = 256
-"""A block's tokens are filled up with zeros to a multiple of this. Matrix products choose their
-kernels by the number of rows; with it, a sentence's vectors in fp32 are the same to the last bit
-whatever its neighbours, the size of the block and the number of threads (on one kind of CPU). In
-other formats that depends on the processor: with AMX, bf16 differs by 1e-3."""
 _WIDTHS_AT_WORK = 16
 """Rows of a state's width for a token inside a layer: state, queries, keys, values, context, the
 inner layer before and after GELU and what comes of it."""
@@ -138,6 +133,7 @@ class PackedModel:
         if "embeddings.token_type_embeddings.weight" in weights:
             places = places + weights["embeddings.token_type_embeddings.weight"][0]
         self._words = moved(weights["embeddings.word_embeddings.weight"])
+        self._rows_multiple = rows_multiple(self._words)
         self._places = moved(places)
         self._norm = norm("embeddings.LayerNorm")
         self._stack = [
@@ -170,7 +166,7 @@ class PackedModel:
     def _each_layer(self, ids: np.ndarray, lengths: np.ndarray) -> Iterator[torch.Tensor]:
         """Yield the embeddings, then what comes of each layer; rows past the last token follow."""
         n_tokens, send = ids.size, self.machine.send
-        rows = -(-n_tokens // ROWS_MULTIPLE) * ROWS_MULTIPLE
+        rows = -(-n_tokens // self._rows_multiple) * self._rows_multiple
         x = self._words.new_zeros(rows, self._shape.dimension)
         x[:n_tokens] = self._words[send(ids)] + self._places[send(places_of(lengths))]
         x = self._normed(x, self._norm)

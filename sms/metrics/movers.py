@@ -9,7 +9,7 @@ import numpy as np
 from sms.encoders import EncodedSentences
 from sms.encoders.registry import EncoderSpec
 from sms.metric import EITHER, SAME_ATOL, Batch, Metric, Setting
-from sms.ragged import Ragged, offsets_of, ranges
+from sms.ragged import Ragged, starts_of_runs
 from sms.reasons import INDISTINGUISHABLE
 from sms.signature import encoder_part
 from sms.transport import MAX_CELLS, Clouds, mover_costs
@@ -71,38 +71,38 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         if words
         else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
     )
-    of_words = _distinct(bags, np.ones(bags.values.size, dtype=np.int64))
-    of_sentences = _distinct(text_sentences, encoded.weights[text_sentences.values])
-    n_words = of_words[0].lengths
-    offsets = offsets_of(n_words + of_sentences[0].lengths)
-    splits = offsets[:-1] + n_words
-    members, weights = np.empty((2, offsets[-1]), dtype=np.int64)
-    for (points, counts), first in ((of_words, offsets[:-1]), (of_sentences, splits)):
-        places = ranges(first, points.lengths)
-        members[places], weights[places] = points.values, counts
+    points = np.concatenate([bags.values, text_sentences.values])
+    weights = np.ones(points.size, dtype=np.int64)
+    weights[bags.values.size :] = encoded.weights[text_sentences.values]
+    # of every text first the words, then the sentences
+    parts = np.concatenate([2 * bags.owners, 2 * text_sentences.owners + 1])
+    members, totals = _distinct(points, parts, weights, n_parts=2 * len(text_sentences))
+    offsets, splits = members.offsets[::2].copy(), members.offsets[1::2].copy()
     return Clouds(
         encoded.word_points,
         encoded.sentence_points,
-        Ragged(members, offsets),
-        Ragged(weights, offsets),
+        Ragged(members.values, offsets),
+        Ragged(totals, offsets),
         splits,
     )
 
 
-def _distinct(rows: Ragged, weights: np.ndarray) -> tuple[Ragged, np.ndarray]:
-    """Sort the values of each row and join equal ones, whose weights are added up.
+def _distinct(
+    values: np.ndarray, parts: np.ndarray, weights: np.ndarray, n_parts: int
+) -> tuple[Ragged, np.ndarray]:
+    """Sort the values of each part and join equal ones, whose weights are added up.
 
     Those of weight 0 are left out.
     """
-    n_values = int(rows.values.max(initial=0)) + 1
-    keys = rows.owners * n_values + rows.values
+    n_values = int(values.max(initial=0)) + 1
+    keys = parts * n_values + values
     order = np.argsort(keys)
     keys, weights = keys[order], weights[order]
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    first = starts_of_runs(keys)
     totals = np.add.reduceat(weights, first) if first.size else weights
     first, totals = first[totals > 0], totals[totals > 0]
-    owners, values = np.divmod(keys[first], n_values)
-    return Ragged.from_lengths(values, np.bincount(owners, minlength=len(rows))), totals
+    owners, distinct = np.divmod(keys[first], n_values)
+    return Ragged.from_lengths(distinct, np.bincount(owners, minlength=n_parts)), totals
 
 
 class Mover(Metric):

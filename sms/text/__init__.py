@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import regex
 
 from sms.naming import check_choice
-from sms.ragged import Ragged, offsets_of, owners_of
+from sms.ragged import Ragged, offsets_of
 from sms.text.chunks import Chunks
 from sms.text.languages import language_of
 from sms.text.sentences import SENTENCE_END, SENTENCES, Sentences, without_marks
@@ -320,27 +319,25 @@ class Segmenter:
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut further texts; words have the numbers that they had in those before."""
         is_text = texts.is_valid().to_numpy(zero_copy_only=False)
-        shown = texts.drop_null().cast(pa.string())
+        shown = texts.drop_null()
         found = self._cut(shown) if len(shown) else Sentences.of([])
         cannot_be_split = np.zeros(is_text.size, dtype=bool)
         cannot_be_split[is_text] = found.cannot_be_split
         lengths = np.zeros(is_text.size, np.int64)
         lengths[is_text] = found.lengths
-        trimmed = pc.utf8_trim_whitespace(_without_marks(found.pieces))
-        filled = pc.greater(pc.utf8_length(trimmed), 0).to_numpy(zero_copy_only=False)
-        owner = owners_of(lengths)[filled]
-        encoded = trimmed.filter(pa.array(filled)).dictionary_encode()
+        trimmed = [without_marks(piece).strip() for piece in found.pieces]
+        is_filled = np.array([piece != "" for piece in trimmed], dtype=bool)
         # sorted, so that sums over sentences do not depend on the other texts of the batch
-        order = pc.array_sort_indices(encoded.dictionary)
-        distinct_sentences = encoded.dictionary.take(order)
+        sentences = sorted({*trimmed} - {""})
+        numbers = {sentence: number for number, sentence in enumerate(sentences)}
         text_sentences = Ragged(
-            np.argsort(order.to_numpy())[encoded.indices.to_numpy()],
-            offsets_of(np.bincount(owner, minlength=lengths.size)),
+            np.array([numbers[piece] for piece in trimmed if piece], np.int64),
+            offsets_of(is_filled)[offsets_of(lengths)],
         )
-        sentence_words, is_uncut = self.vocabulary.words_of(distinct_sentences)
+        sentence_words, is_uncut = self.vocabulary.words_of(pa.array(sentences, pa.string()))
         cannot_be_split |= text_sentences.sums(is_uncut[text_sentences.values]) > 0
         segmented = SegmentedTexts(
-            distinct_sentences.to_pylist(),
+            sentences,
             text_sentences,
             sentence_words,
             self.vocabulary,
@@ -355,21 +352,17 @@ def _given_sentences(texts: pa.StringArray) -> Sentences:
     return Sentences.of([text.split(SENTENCE_END) for text in texts.to_pylist()])
 
 
-def _without_marks(pieces: pa.StringArray) -> pa.StringArray:
-    held = pieces.buffers()[2]
-    if held is None or b"<" not in held.to_pybytes():
-        return pieces
-    has_bracket = pc.match_substring(pieces, "<")
-    shown = [*map(without_marks, pieces.filter(has_bracket).to_pylist())]
-    return pc.replace_with_mask(pieces, has_bracket, pa.array(shown, pa.string()))
-
-
 def composed(text: str) -> str:
     """Write a text in Unicode's composed form, NFC, so that é is one letter however it was written.
 
     Every metric reads texts in this form; most come in it.
     """
     return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def is_composed(text: str) -> bool:
+    """Tell whether a text is in the form of `composed`."""
+    return text.isascii() or unicodedata.is_normalized("NFC", text)
 
 
 def folded(word: str) -> str:

@@ -59,10 +59,10 @@ class EnglishBatches:
         """Cut texts, of which none is null, into sentences, which together are the texts."""
         if len(self._words) > MAX_WORDS:
             self._words = _WordsBeforeMarks()
-        paragraphs = _Paragraphs.of(texts)
+        data, offsets = bytes_of(texts)
+        paragraphs = _Paragraphs.of(texts, data, offsets)
         owner, start, is_failed = _starts(paragraphs, self._words)
         starts = np.sort(np.concatenate([paragraphs.offsets[:-1], start]))
-        data, offsets = bytes_of(texts)
         if data.size > paragraphs.data.size:  # as characters, they are where they were
             starts = _character_starts(data)[
                 np.searchsorted(_character_starts(paragraphs.data), starts)
@@ -71,7 +71,7 @@ class EnglishBatches:
         held = pa.py_buffer(data[:-SPARE_BYTES])
         text_of = paragraphs.owners
         return Sentences(
-            pa.StringArray.from_buffers(starts.size, bounds, held),
+            pa.StringArray.from_buffers(starts.size, bounds, held).to_pylist(),
             np.bincount(np.concatenate([text_of, text_of[owner]]), minlength=len(texts)),
             np.bincount(text_of, is_failed, minlength=len(texts)) > 0,
         )
@@ -98,12 +98,12 @@ class _Paragraphs:
     """How many marks there are at most."""
 
     @classmethod
-    def of(cls, texts: pa.StringArray) -> _Paragraphs:
-        data, offsets = bytes_of(texts)
+    def of(cls, texts: pa.StringArray, data: np.ndarray, offsets: np.ndarray) -> _Paragraphs:
+        """Cut texts, of which these are the bytes (`bytes_of`)."""
         traits, n_marks = _traits(data, offsets)
         is_cased = traits & IS_CASED > 0
         doubtful = np.flatnonzero(~is_cased & (traits & HAS_WIDE > 0))
-        is_cased[doubtful] = [*map(has_case, texts.take(pa.array(doubtful)).to_pylist())]
+        is_cased[doubtful] = [*map(has_case, _taken(texts, doubtful))]
         is_broken = traits & (HAS_BREAK | HAS_BRACKET) > 0
         shown, owners = texts, np.arange(len(texts))
         if is_broken.any():
@@ -112,11 +112,17 @@ class _Paragraphs:
             traits, n_marks = _traits(data, offsets)
         usual = np.ones(traits.size, dtype=bool)
         doubtful = np.flatnonzero(traits & (HAS_WIDE | HAS_BRACKET))
-        usual[doubtful] = [*map(is_usual, shown.take(pa.array(doubtful)).to_pylist())]
+        usual[doubtful] = [*map(is_usual, _taken(shown, doubtful))]
         has_backtick = traits & HAS_BACKTICK > 0
         return cls(
             texts, owners, shown, data, offsets, is_cased[owners], usual, has_backtick, n_marks
         )
+
+
+def _taken(texts: pa.StringArray, numbers: np.ndarray) -> list[str]:
+    """Return some texts; mostly none."""
+    taken: list[str] = texts.take(pa.array(numbers)).to_pylist() if numbers.size else []
+    return taken
 
 
 def _traits(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int]:
@@ -165,10 +171,9 @@ class _Marks(NamedTuple):
     def of(cls, paragraphs: _Paragraphs) -> _Marks:
         from sms.text.mark_kernels import find_marks
 
-        bounds = np.zeros_like(paragraphs.offsets)
-        columns = np.empty((6, paragraphs.n_marks), np.int64)
-        n_marks = find_marks(paragraphs.data, paragraphs.offsets, *columns, bounds)
-        return cls(owners_of(np.diff(bounds)), *columns[:, :n_marks])
+        columns = np.empty((len(cls._fields), paragraphs.n_marks), np.int64)
+        n_marks = find_marks(paragraphs.data, paragraphs.offsets, *columns)
+        return cls(*columns[:, :n_marks])
 
 
 class _WordsBeforeMarks:
@@ -239,6 +244,8 @@ def _starts(
     """
     marks = _Marks.of(paragraphs)
     is_end, is_open = _decided(marks, paragraphs, words)
+    if not is_open.any():
+        return marks.owner[is_end], marks.next[is_end], np.zeros(len(paragraphs.shown), dtype=bool)
     is_left = np.zeros(len(paragraphs.shown), dtype=bool)
     is_left[marks.owner[is_open]] = True
     is_done = is_end & ~is_left[marks.owner]
@@ -266,10 +273,10 @@ def _starts_by_rules(
         for chosen in (is_known, is_open)
     )
     left = np.flatnonzero(is_left)
-    texts = paragraphs.shown.take(pa.array(left)).to_pylist()
-    owners_left, places_of_owner = np.unique(paragraphs.owners[left], return_inverse=True)
-    of_owners = paragraphs.texts.take(pa.array(owners_left)).to_pylist()
-    wholes = [of_owners[place] for place in places_of_owner.tolist()]  # one string for each text
+    texts, owners_left = _taken(paragraphs.shown, left), paragraphs.owners[left].tolist()
+    distinct = [*dict.fromkeys(owners_left)]  # one string for each text
+    of_owners = dict(zip(distinct, _taken(paragraphs.texts, np.array(distinct)), strict=True))
+    wholes = [of_owners[owner] for owner in owners_left]
     owners: list[int] = []
     starts: list[int] = []
     is_failed = np.zeros(is_left.size, dtype=bool)

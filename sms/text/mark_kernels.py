@@ -114,12 +114,12 @@ def _has_word(data, at, stop):
 
 
 @kernel()
-def find_marks(data, offsets, kinds, places, nexts, firsts, word_starts, word_stops, bounds):
+def find_marks(data, offsets, owners, kinds, places, nexts, firsts, word_starts, word_stops):
     """Find the marks of paragraphs that may end sentences; return how many there are.
 
-    Of each: its kind, its place, where the next sentence starts if one ends, where the first word
-    of that starts, and where the word before the mark starts and stops, if that decides. In
-    `bounds`, which begins with 0, is how many there are in the paragraphs up to each.
+    Of each: its paragraph, its kind, its place, where the next sentence starts if one ends, where
+    the first word of that starts, and where the word before the mark starts and stops, if that
+    decides.
     """
     n_marks = np.int64(0)
     for paragraph in range(offsets.size - 1):
@@ -199,9 +199,8 @@ def find_marks(data, offsets, kinds, places, nexts, firsts, word_starts, word_st
                 while word_start > begin and n_seen < _SEEN and data[word_start - 1] != _SPACE:
                     word_start -= 1
                     n_seen += data[word_start] & 0xC0 != 0x80
-            kinds[n_marks], places[n_marks], nexts[n_marks] = mark_kind, at, place
-            firsts[n_marks] = first
+            owners[n_marks], kinds[n_marks], places[n_marks] = paragraph, mark_kind, at
+            nexts[n_marks], firsts[n_marks] = place, first
             word_starts[n_marks], word_stops[n_marks] = word_start, word_stop
             n_marks += 1
-        bounds[paragraph + 1] = n_marks
     return n_marks

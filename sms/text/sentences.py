@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
-import pyarrow as pa
 import regex
 import sentencex
 
@@ -45,7 +44,7 @@ _PANICKING = re.compile(r"([A-Z]\s*)[^\S\x00-\x7F]\.")  # `re` is the faster one
 class Sentences:
     """The sentences of many texts, with the white space around them."""
 
-    pieces: pa.StringArray
+    pieces: list[str]
     """Those of one text after those of the other."""
     lengths: np.ndarray
     """How many each text has, int64, shape (n_texts,)."""
@@ -58,7 +57,7 @@ class Sentences:
         pieces = [piece for text in texts for piece in text or ()]
         lengths = np.array([len(text or ()) for text in texts], np.int64)
         return cls(
-            pa.array(pieces, pa.string()),
+            pieces,
             lengths,
             np.array([text is None for text in texts], dtype=bool),
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from sms.compiled import thread_pool
 from sms.process import available_threads
-from sms.ragged import Ragged, offsets_of
+from sms.ragged import Ragged, offsets_of, starts_of_runs
 from sms.transport.clouds import JOINT, SENTENCES, WORDS, lay_out
 from sms.transport.distances import SPARE_COLUMNS, SPARE_ROWS, padded_dimension
 from sms.transport.simplex import Problems, Solution, room_for_mass, solve
@@ -214,12 +214,13 @@ class _Chunk:
     def moves(self, solved: Solution, problem: int) -> np.ndarray:
         """Return rows, columns and masses of the last pair's plan, as places in its texts."""
         row, column = (int(of_pairs[-1]) for of_pairs in self._corner(problem))
-        rows = self._place[self._left_at[-1] + row + solved.rows]
-        columns = self._place[self._right_at[-1] + column + solved.columns]
-        return np.array([rows, columns, solved.masses])
+        rows, columns, masses = solved.cells()
+        rows = self._place[self._left_at[-1] + row + rows]
+        columns = self._place[self._right_at[-1] + column + columns]
+        return np.array([rows, columns, masses])
 
 
 def _chunks(n_cells: np.ndarray) -> list[int]:
     """Cut pairs into chunks; return where each begins, and the end."""
     chunk = np.cumsum(n_cells) // _CHUNK_CELLS + np.arange(n_cells.size) // _CHUNK_PAIRS
-    return [*np.flatnonzero(np.diff(chunk, prepend=-1)).tolist(), n_cells.size]
+    return [*starts_of_runs(chunk).tolist(), n_cells.size]

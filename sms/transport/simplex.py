@@ -71,10 +71,26 @@ class Solution:
 
     costs: np.ndarray
     """Least sum of mass times cost, float64, shape (n_problems,)."""
-    rows: np.ndarray
-    columns: np.ndarray
-    masses: np.ndarray
-    """The cells that carry mass in the plan of the last problem; int64, shape (n_cells,)."""
+    parents: np.ndarray
+    """Of the rows and then the columns in the tree that is the last problem's plan; the root is its
+    own. A problem of more rows than columns was turned round."""
+    flows: np.ndarray
+    """Mass between each of these and its parent."""
+    n_rows: int
+    """Of the last problem, as it was solved."""
+    is_turned: bool
+
+    def cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows, columns and masses of the cells that carry mass in the last problem's plan.
+
+        All int64, shape (n_cells,).
+        """
+        above, at = self.parents.astype(np.int64), np.arange(self.parents.size)
+        at = at[(above != at) & (self.flows > 0)]
+        rows, columns = np.minimum(at, above[at]), np.maximum(at, above[at]) - self.n_rows
+        if self.is_turned:
+            rows, columns = columns, rows
+        return rows, columns, self.flows[at]
 
 
 def room_for_mass(n_rows: int) -> int:
@@ -117,11 +133,7 @@ def solve(problems: Problems) -> Solution:
         bits(2 * nodes), ints(n), ints(mp), costs,
     )  # fmt: skip
     n, m = (int(size[-1]) for size in sizes)
-    above, at = parent[: n + m].astype(np.int64), np.arange(n + m)
-    at = at[(above != at) & (flow[: n + m] > 0)]
-    cells_of_plan = np.minimum(at, above[at]), np.maximum(at, above[at]) - n
-    rows, columns = cells_of_plan[::-1] if is_turned[-1] else cells_of_plan
-    return Solution(costs, rows, columns, flow[at])
+    return Solution(costs, parent[: n + m], flow[: n + m], n, bool(is_turned[-1]))
 
 
 @kernel(inner=True)

@@ -75,7 +75,7 @@ def test_pieces_are_the_text_on_damaged_texts():
 def test_hard_texts_are_cut(language, unit):
     text = unit * (12_000 // len(unit))  # longer than what the library is shown at once
     assert "".join(split_sentences(text, language)) == text
-    assert "".join(LANGUAGES[language].cutter()(pa.array([text])).pieces.to_pylist()) == text
+    assert "".join(LANGUAGES[language].cutter()(pa.array([text])).pieces) == text
 
 
 def test_library_is_shown_a_long_text_in_parts(monkeypatch):
@@ -116,7 +116,7 @@ def test_a_batch_is_cut_as_each_text_is():
     for batch in (texts[:5_000], texts[5_000:]):  # the second one knows the words of the first
         cut = cut_batch(pa.array(["", *batch])[1:])
         assert not cut.cannot_be_split.any()
-        pieces, starts = cut.pieces.to_pylist(), offsets_of(cut.lengths).tolist()
+        pieces, starts = cut.pieces, offsets_of(cut.lengths).tolist()
         for text, start, stop in zip(batch, starts[:-1], starts[1:], strict=True):
             assert pieces[start:stop] == (split_sentences(text) or [""]), repr(text)
 
@@ -136,7 +136,7 @@ def test_lines_and_tags_of_several_bytes_leave_all_else_in_its_place(mark):
         split_sentences(text),
         ["We left. ", "É came."],
     ]
-    assert cut.pieces.to_pylist() == [piece for pieces in expected for piece in pieces]
+    assert cut.pieces == [piece for pieces in expected for piece in pieces]
 
 
 def test_words_before_marks_are_forgotten_when_they_are_too_many(monkeypatch):
@@ -144,7 +144,7 @@ def test_words_before_marks_are_forgotten_when_they_are_too_many(monkeypatch):
     cut_batch = LANGUAGES["en"].cutter()
     for k in range(4):
         texts = [f"He saw Mr. A{k}. Smith{k} and w{k}. He left b{k}. It rained."]
-        assert cut_batch(pa.array(texts)).pieces.to_pylist() == split_sentences(texts[0])
+        assert cut_batch(pa.array(texts)).pieces == split_sentences(texts[0])
 
 
 def test_an_ordinary_word_ends_a_sentence_by_the_rules_too(monkeypatch):

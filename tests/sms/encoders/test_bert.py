@@ -136,6 +136,28 @@ def test_blocks_and_threads_change_no_bit(together, segmented, monkeypatch):
         torch.set_num_threads(n_threads)
 
 
+@pytest.mark.skipif(not layers.has_onednn(torch.empty(1)), reason="a claim about oneDNN")
+@pytest.mark.parametrize(("n_inputs", "n_outputs"), [(384, 1152), (1536, 384), (32, 48)])
+@pytest.mark.parametrize("threads", [1, 16])
+def test_number_of_rows_changes_no_bit_of_a_product(n_inputs, n_outputs, threads):
+    generator = torch.Generator().manual_seed(n_inputs)
+    weight, bias, x = (
+        torch.randn(shape, generator=generator)
+        for shape in ((n_outputs, n_inputs), (n_outputs,), (1024, n_inputs))
+    )
+    linear, multiple = layers.Linear(weight, bias), layers.rows_multiple(weight)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        together = linear(x)
+        for start in range(0, len(x), multiple):
+            for n_rows in range(multiple, len(x) - start + 1, 8 * multiple):
+                rows = slice(start, start + n_rows)
+                assert torch.equal(linear(x[rows]), together[rows])
+    finally:
+        torch.set_num_threads(n_threads)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_linear_layers_without_onednn_give_the_same(precision, together, segmented, monkeypatch):
     if precision == "fp32":

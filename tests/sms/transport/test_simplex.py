@@ -55,8 +55,9 @@ def check_one(problem):
     """Solve one problem alone; check that its plan is feasible and has the cost; return both."""
     found = solved(problem)
     plan = np.zeros(problem.ground_cost.shape)
-    plan[found.rows, found.columns] = found.masses
-    assert (found.masses > 0).all()
+    rows, columns, masses = found.cells()
+    plan[rows, columns] = masses
+    assert (masses > 0).all()
     np.testing.assert_array_equal(plan.sum(axis=1), problem.a)
     np.testing.assert_array_equal(plan.sum(axis=0), problem.b)
     atol = problem.ground_cost.max() * COST_TOL * problem.a.sum()
