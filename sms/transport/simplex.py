@@ -12,7 +12,8 @@ that every long loop runs over contiguous integers and is vectorised by the comp
   subset of supplies then equals a subset of demands, so no basis is degenerate, every pivot
   moves a positive mass at a negative reduced cost, the integer objective falls strictly, and
   no basis can return: the method ends. The value is read with the unperturbed masses.
-- **A good start** (`start`), which roughly halves the pivots.
+- **A good start** (`start`), which roughly halves the pivots. Where a problem's first rows and
+  columns are a problem of their own, its head, that is solved or started first.
 - **The basis tree as bit sets.** For each node the set of rows below it. A pivot changes the
   sets of the nodes on its cycle only, and the potentials of a whole subtree are shifted by
   masked arithmetic instead of a walk over its nodes.
@@ -29,7 +30,7 @@ import numpy as np
 
 from sms.compiled import kernel
 from sms.compiling import SOLVER, wait_for_compiler
-from sms.transport.start import BIG, highest_bit, padded, row_minimum_start, vogel_start
+from sms.transport.start import BIG, highest_bit, join_rest, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
@@ -62,7 +63,11 @@ class Problems:
     `room_for_mass`."""
     first_supply: np.ndarray
     first_demand: np.ndarray
-    """All but costs int64; of problems, shape (n_problems,)."""
+    n_head_rows: np.ndarray
+    n_head_columns: np.ndarray
+    """So many first rows have the same mass as so many first columns; 0 where no such head is known.
+    If the problem before is this head, its plan is where the solver starts. All but costs int64; of
+    problems, shape (n_problems,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def compile_here() -> None:
     one, zero = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     solve(Problems(
         costs=np.ones(1), first_cost=zero, row_stride=one, n_rows=one, n_columns=one,
-        masses=one, first_supply=zero, first_demand=zero,
+        masses=one, first_supply=zero, first_demand=zero, n_head_rows=zero, n_head_columns=zero,
     ))  # fmt: skip
 
 
@@ -112,6 +117,7 @@ def solve(problems: Problems) -> Solution:
         problems.costs, problems.costs.view(np.int64), problems.first_cost,
         *turned(problems.row_stride, np.ones_like(problems.row_stride)), *sizes,
         problems.masses, *turned(problems.first_supply, problems.first_demand),
+        *turned(problems.n_head_rows, problems.n_head_columns),
         ints(cells), keys(cells), keys(mp), keys(n + 7), bits(n), bits(mp * words), bits(nodes),
         parent, flow, ints(n), ints(mp), bits(nodes * words), bits(words), ints(words * 64),
         bits(2 * nodes), ints(n), ints(mp), costs,
@@ -289,7 +295,7 @@ def _pivot(
 @kernel()
 def solve_problems(
     costs, costs_as_int, first_cost, row_strides, column_strides, n_rows, n_columns,
-    masses, first_supply, first_demand,
+    masses, first_supply, first_demand, n_head_rows, n_head_columns,
     scaled_memory, key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v,
     below_memory, moving, change, cycle, a, b, values,
 ):  # fmt: skip
@@ -308,15 +314,12 @@ def solve_problems(
     for p in range(n_rows.size):
         n, m, first = n_rows[p], n_columns[p], first_cost[p]
         row_stride, column_stride = row_strides[p], column_strides[p]
-        for i in range(n):
-            a[i] = masses[first_supply[p] + i]
-        for j in range(m):
-            b[j] = masses[first_demand[p] + j]
         value = 0.0
         if n <= 1:
             for j in range(n * m):
-                value += b[j] * costs[first + j * column_stride]
-                parent[n + j], flow[n + j] = _U(0), b[j]
+                demand = masses[first_demand[p] + j]
+                value += demand * costs[first + j * column_stride]
+                parent[n + j], flow[n + j] = _U(0), demand
             parent[0] = _U(0)
             values[p] = value
             continue
@@ -353,18 +356,41 @@ def solve_problems(
                 scaled[i, j] = _PAD_COST
 
         shift = highest_bit(2 * n + 1) + 1
-        for i in range(n):
-            a[i] = (a[i] << shift) + 1
-        for j in range(m):
-            b[j] <<= shift
-        b[m - 1] += n
-        if n * m <= _SMALL_CELLS:
-            row_minimum_start(scaled, n, m, order, parent, flow, a, b)
+        n_head, m_head = n_head_rows[p], n_head_columns[p]
+        has_head = 0 < n_head < n
+        n_first, m_first = (n_head, m_head) if has_head else (n, m)
+        is_solved = (
+            has_head
+            and p > 0
+            and (first_cost[p - 1], n_rows[p - 1], n_columns[p - 1]) == (first, n_head, m_head)
+            and column_strides[p - 1] == column_stride
+        )
+        if is_solved:
+            for j in range(m_head - 1, -1, -1):  # its nodes get the numbers that they have here
+                parent[n + j], flow[n + j] = parent[n_head + j], flow[n_head + j]
+            for i in range(n_head):
+                if parent[i] != _U(i):
+                    parent[i] += _U(n - n_head)
         else:
-            vogel_start(
-                scaled, n, m, mp, cost_bits,
-                key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
-            )  # fmt: skip
+            for i in range(n_first):
+                a[i] = (masses[first_supply[p] + i] << shift) + 1
+            for j in range(m_first):
+                b[j] = masses[first_demand[p] + j] << shift
+            b[m_first - 1] += n_first
+            if n_first * m_first <= _SMALL_CELLS:
+                row_minimum_start(scaled, 0, n_first, 0, m_first, n, 0, order, parent, flow, a, b)
+            else:
+                vogel_start(
+                    scaled, n_first, m_first, n, cost_bits,
+                    key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
+                )  # fmt: skip
+        if has_head:
+            for i in range(n):
+                a[i] = (masses[first_supply[p] + i] << shift) + 1
+            for j in range(m):
+                b[j] = masses[first_demand[p] + j] << shift
+            b[m - 1] += n
+            join_rest(scaled, n_head, n, m_head, m, cycle, order, parent, flow, a, b)
         _pivot(scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle)
         half_unit = _I(1) << (shift - 1)
         for x in range(n + m):
