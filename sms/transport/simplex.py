@@ -110,7 +110,7 @@ def solve(problems: Problems) -> Solution:
     sizes = turned(problems.n_rows, problems.n_columns)
     (n, m), costs = (int(size.max()) for size in sizes), np.empty(is_turned.size)
     mp, cells = (m + 7) & ~7, int((sizes[0] * ((sizes[1] + 7) & ~7)).max())
-    words, nodes = (n + 63) >> 6, n + mp
+    words, nodes = (n + 63) >> 6, max(n + mp, 1)  # where nothing is left to move, too
     ints, bits = partial(np.empty, dtype=np.int64), partial(np.empty, dtype=np.uint64)
     keys, parent, flow = partial(np.empty, dtype=np.int32), bits(nodes), ints(nodes)
     solve_problems(
@@ -377,7 +377,7 @@ def solve_problems(
             for j in range(m_first):
                 b[j] = masses[first_demand[p] + j] << shift
             b[m_first - 1] += n_first
-            if n_first * m_first <= _SMALL_CELLS:
+            if m_first == 1 or n_first * m_first <= _SMALL_CELLS:
                 row_minimum_start(scaled, 0, n_first, 0, m_first, n, 0, order, parent, flow, a, b)
             else:
                 vogel_start(

@@ -61,9 +61,9 @@ def vogel_start(
     words = (n + 63) >> 6
     users = user_memory[: mp * words].reshape(mp, words)
     first_column = _U(first_column)
-    column_bits = highest_bit(mp - 1) + 1
-    shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
-    low = np.int32((1 << column_bits) - 1)
+    number_bits = highest_bit(max(n, mp) - 1) + 1  # of a row or column; a head may have more rows
+    shift = max(cost_bits - (29 - number_bits), 0)  # keys stay below 2**30
+    low = np.int32((1 << number_bits) - 1)
     lessened = w[:mp]
 
     for j in range(mp):
@@ -72,7 +72,7 @@ def vogel_start(
             users[j, k] = 0
     for i in range(n):
         for j in range(mp):
-            keys[i, j] = np.int32(((cost[i, j] >> shift) << column_bits) | j)
+            keys[i, j] = np.int32(((cost[i, j] >> shift) << number_bits) | j)
         for j in range(m, mp):
             keys[i, j] = _KEY_MAX
         smallest = _KEY_MAX
