@@ -119,8 +119,8 @@ def solve(problems: Problems) -> Solution:
         problems.masses, *turned(problems.first_supply, problems.first_demand),
         *turned(problems.n_head_rows, problems.n_head_columns),
         ints(cells), keys(cells), keys(mp), keys(n + 7), bits(n), bits(mp * words), bits(nodes),
-        parent, flow, ints(n), ints(mp), bits(nodes * words), bits(words), ints(words * 64),
-        bits(2 * nodes), ints(n), ints(mp), costs,
+        parent, flow, ints(n), ints(mp), bits(nodes * words), bits(words), bits(words),
+        ints(words * 64), bits(2 * nodes), ints(n), ints(mp), costs,
     )  # fmt: skip
     n, m = (int(size[-1]) for size in sizes)
     above, at = parent[: n + m].astype(np.int64), np.arange(n + m)
@@ -140,15 +140,16 @@ def _row_minimum(cost, i, mp, v):
 
 @kernel(inner=True)
 def _find_column(cost, i, m, v, value):
+    """Return the first column of that value; without a branch, so that it is vectorised."""
+    found = BIG
     for j in range(m):
-        if cost[i, j] - v[j] == value:
-            return j
-    return -1
+        found = min(found, _I(j) if cost[i, j] - v[j] == value else BIG)
+    return found
 
 
 @kernel(inner=True)
 def _pivot(
-    cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle,
+    cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle,
 ):  # fmt: skip
     """Pivot from a feasible basis tree to the optimum; parents, flows and potentials are left."""
     words = (n + 63) >> 6
@@ -205,14 +206,21 @@ def _pivot(
         column = _find_column(cost, row, m, v, best + u[row])
 
         # its cycle: from the row and from the column up to their nearest common ancestor,
-        # which is the first node above the row that has the column below it
+        # which is the first node above the row that has the column below it. Edges lose and gain
+        # mass in turn; the scarcest loser leaves (never a tie, see above)
         p = _U(row)
         q = first_column + _U(column)
         above = parent[q]
         word, bit = above >> _U(6), above & _U(63)
-        x = p
+        mass = BIG
+        leaving_at = 0
         n_row_side = 0
+        x = p
         while x != q and ((below[x, word] >> bit) & _ONE) == _U(0):
+            f = BIG if n_row_side & 1 else flow[x]
+            if f < mass:
+                mass = f
+                leaving_at = n_row_side
             cycle[n_row_side] = x
             n_row_side += 1
             x = parent[x]
@@ -220,43 +228,26 @@ def _pivot(
         x = q
         n_cycle = n_row_side
         while x != ancestor:
+            f = BIG if (n_cycle - n_row_side) & 1 else flow[x]
+            if f < mass:
+                mass = f
+                leaving_at = n_cycle
             cycle[n_cycle] = x
             n_cycle += 1
             x = parent[x]
-
-        # edges lose and gain mass in turn; the scarcest loser leaves (never a tie, see above)
-        mass = BIG
-        leaving_at = 0
-        for t in range(0, n_row_side, 2):
-            f = flow[cycle[t]]
-            if f < mass:
-                mass = f
-                leaving_at = t
-        for t in range(n_row_side, n_cycle, 2):
-            f = flow[cycle[t]]
-            if f < mass:
-                mass = f
-                leaving_at = t
-        for t in range(0, n_row_side, 2):
-            flow[cycle[t]] -= mass
-        for t in range(1, n_row_side, 2):
-            flow[cycle[t]] += mass
-        for t in range(n_row_side, n_cycle, 2):
-            flow[cycle[t]] -= mass
-        for t in range(n_row_side + 1, n_cycle, 2):
-            flow[cycle[t]] += mass
         leaving = cycle[leaving_at]
         if leaving_at < n_row_side:
-            root, attach, shift = p, q, best
+            attach, shift = q, best
             own_start, own_end, other_start, other_end = 0, n_row_side, n_row_side, n_cycle
         else:
-            root, attach, shift = q, p, -best
+            attach, shift = p, -best
             own_start, own_end, other_start, other_end = n_row_side, n_cycle, 0, n_row_side
 
         # potentials of the subtree that hangs at the leaving edge
         for k in range(words):
             bits = below[leaving, k]
             moving[k] = bits
+            passed[k] = 0
             first = k << 6
             for t in range(min(n - first, 64)):
                 change[first + t] = shift & -_I((bits >> _U(t)) & _ONE)
@@ -266,30 +257,34 @@ def _pivot(
         if leaving >= first_column:
             v[leaving - first_column] -= shift
 
-        # rows below the nodes of the cycle
-        for t in range(other_start, other_end):
-            x = cycle[t]
-            for k in range(words):
-                below[x, k] |= moving[k]
-        for t in range(leaving_at, own_start, -1):
-            x, y = cycle[t], cycle[t - 1]
-            for k in range(words):
-                below[x, k] = moving[k] & ~below[y, k]
-        for k in range(words):
-            below[root, k] = moving[k]
-        for t in range(leaving_at + 1, own_end):
-            x = cycle[t]
-            for k in range(words):
-                below[x, k] &= ~moving[k]
-
-        # the path from the entering to the leaving edge is turned round
+        # flows and the rows below the nodes of the cycle. The path from the entering to the leaving
+        # edge is turned round: a node has what hung there, but for what was below the node before
         new_parent, new_flow = attach, mass
+        change_of_flow = -mass
         for t in range(own_start, leaving_at + 1):
             x = cycle[t]
-            old_flow = flow[x]
+            old_flow = flow[x] + change_of_flow
+            change_of_flow = -change_of_flow
             parent[x] = new_parent
             flow[x] = new_flow
             new_parent, new_flow = x, old_flow
+            for k in range(words):
+                bits = below[x, k]
+                below[x, k] = moving[k] & ~passed[k]
+                passed[k] = bits
+        for t in range(leaving_at + 1, own_end):
+            x = cycle[t]
+            flow[x] += change_of_flow
+            change_of_flow = -change_of_flow
+            for k in range(words):
+                below[x, k] &= ~moving[k]
+        change_of_flow = -mass
+        for t in range(other_start, other_end):
+            x = cycle[t]
+            flow[x] += change_of_flow
+            change_of_flow = -change_of_flow
+            for k in range(words):
+                below[x, k] |= moving[k]
 
 
 @kernel()
@@ -297,7 +292,7 @@ def solve_problems(
     costs, costs_as_int, first_cost, row_strides, column_strides, n_rows, n_columns,
     masses, first_supply, first_demand, n_head_rows, n_head_columns,
     scaled_memory, key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v,
-    below_memory, moving, change, cycle, a, b, values,
+    below_memory, moving, passed, change, cycle, a, b, values,
 ):  # fmt: skip
     """Solve problems one after the other; `parent` and `flow` are left as the last one's plan.
 
@@ -308,8 +303,8 @@ def solve_problems(
     problem: scaled costs; of the start, keys of cells, what columns are lessened by, regret and
     cheapest column of rows, and bits of the rows whose two cheapest have a column; nodes in the
     order in which they were exhausted, their parents and the flow to them; potentials of rows and
-    columns; bits of the rows below each node, and of those of a moving subtree; changes of
-    potentials; nodes of a cycle; supplies; demands.
+    columns; bits of the rows below each node, of those of a moving subtree, and of
+    those below the last node; changes of potentials; nodes of a cycle; supplies; demands.
     """
     for p in range(n_rows.size):
         n, m, first = n_rows[p], n_columns[p], first_cost[p]
@@ -391,7 +386,7 @@ def solve_problems(
                 b[j] = masses[first_demand[p] + j] << shift
             b[m - 1] += n
             join_rest(scaled, n_head, n, m_head, m, cycle, order, parent, flow, a, b)
-        _pivot(scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle)
+        _pivot(scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle)
         half_unit = _I(1) << (shift - 1)
         for x in range(n + m):
             above = _I(parent[x])
