@@ -71,7 +71,7 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         if words
         else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
     )
-    of_words = _distinct(bags, np.ones(bags.values.size, dtype=np.int64))
+    of_words = _distinct(bags)
     of_sentences = _distinct(text_sentences, encoded.weights[text_sentences.values])
     n_words = of_words[0].lengths
     offsets = offsets_of(n_words + of_sentences[0].lengths)
@@ -89,18 +89,24 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
     )
 
 
-def _distinct(rows: Ragged, weights: np.ndarray) -> tuple[Ragged, np.ndarray]:
+def _distinct(rows: Ragged, weights: np.ndarray | None = None) -> tuple[Ragged, np.ndarray]:
     """Sort the values of each row and join equal ones, whose weights are added up.
 
-    Those of weight 0 are left out.
+    Without weights each has 1; those of weight 0 are left out.
     """
     n_values = int(rows.values.max(initial=0)) + 1
     keys = rows.owners * n_values + rows.values
-    order = np.argsort(keys)
-    keys, weights = keys[order], weights[order]
+    if weights is None:
+        keys.sort()  # twice as fast as to find the order
+    else:
+        order = np.argsort(keys)
+        keys, weights = keys[order], weights[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    totals = np.add.reduceat(weights, first) if first.size else weights
-    first, totals = first[totals > 0], totals[totals > 0]
+    if weights is None:
+        totals = np.diff(first, append=keys.size)
+    else:
+        totals = np.add.reduceat(weights, first) if first.size else weights
+        first, totals = first[totals > 0], totals[totals > 0]
     owners, values = np.divmod(keys[first], n_values)
     return Ragged.from_lengths(values, np.bincount(owners, minlength=len(rows))), totals
 

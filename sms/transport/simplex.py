@@ -386,7 +386,9 @@ def solve_problems(
                 b[j] = masses[first_demand[p] + j] << shift
             b[m - 1] += n
             join_rest(scaled, n_head, n, m_head, m, cycle, order, parent, flow, a, b)
-        _pivot(scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle)
+        _pivot(
+            scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle
+        )
         half_unit = _I(1) << (shift - 1)
         for x in range(n + m):
             above = _I(parent[x])
