@@ -191,41 +191,28 @@ class _Chunk:
         return totals * (2 if problem == JOINT else 1)
 
     def solve(self, problems: Sequence[int]) -> Solution:
-        """Solve some problems of every pair, all of a pair before the next."""
-        none, width = np.zeros_like(self._n), self._m + SPARE_COLUMNS
-        of_problems = []
-        for problem in problems:
-            row, column = self._corner(problem)
-            n, m = (self._n_words, self._m_words) if problem == WORDS else (self._n, self._m)
-            head = (self._n_words, self._m_words) if problem == JOINT else (none, none)
-            of_problems.append(
-                (
-                    self._blocks_at[:-1] + row * width + column,
-                    width,
-                    n - row,
-                    m - column,
-                    self._left_at + row,
-                    self._right_at + column,
-                    *head,
-                )
-            )
-        first_cost, row_stride, n_rows, n_columns, first_supply, first_demand, *heads = (
-            np.stack(fields, axis=1).ravel() for fields in zip(*of_problems, strict=True)
-        )
-        return solve(
-            Problems(
-                costs=self._blocks,
-                first_cost=first_cost,
-                row_stride=row_stride,
-                n_rows=n_rows,
-                n_columns=n_columns,
-                masses=self._mass,
-                first_supply=first_supply,
-                first_demand=first_demand,
-                n_head_rows=heads[0],
-                n_head_columns=heads[1],
-            )
-        )
+        """Solve some problems of every pair, all of a pair before the next pair's."""
+        places = [self._places(problem) for problem in problems]
+        in_turn = {
+            name: np.stack([of[name] for of in places], axis=1).ravel() for name in places[0]
+        }
+        return solve(Problems(costs=self._blocks, masses=self._mass, **in_turn))
+
+    def _places(self, problem: int) -> dict[str, np.ndarray]:
+        """Return the fields of `Problems` that say where a problem of every pair is."""
+        row, column = self._corner(problem)
+        n, m = (self._n_words, self._m_words) if problem == WORDS else (self._n, self._m)
+        none, width = np.zeros_like(n), self._m + SPARE_COLUMNS
+        return {
+            "first_cost": self._blocks_at[:-1] + row * width + column,
+            "row_stride": width,
+            "n_rows": n - row,
+            "n_columns": m - column,
+            "first_supply": self._left_at + row,
+            "first_demand": self._right_at + column,
+            "n_head_rows": self._n_words if problem == JOINT else none,
+            "n_head_columns": self._m_words if problem == JOINT else none,
+        }
 
     def _corner(self, problem: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row and column of a problem in the block of each pair."""

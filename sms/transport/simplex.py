@@ -12,8 +12,9 @@ that every long loop runs over contiguous integers and is vectorised by the comp
   subset of supplies then equals a subset of demands, so no basis is degenerate, every pivot
   moves a positive mass at a negative reduced cost, the integer objective falls strictly, and
   no basis can return: the method ends. The value is read with the unperturbed masses.
-- **A good start** (`start`), which roughly halves the pivots. Where a problem's first rows and
-  columns are a problem of their own, its head, that is solved or started first.
+- **A good start** (`start`), which roughly halves the pivots. Where the first rows and columns of
+  a problem are a problem of their own, its head, the whole starts from the plan of that. Its root
+  is then always the last row, so that the last bits do not depend on whether the head was solved.
 - **The basis tree as bit sets.** For each node the set of rows below it. A pivot changes the
   sets of the nodes on its cycle only, and the potentials of a whole subtree are shifted by
   masked arithmetic instead of a walk over its nodes.
@@ -65,8 +66,8 @@ class Problems:
     first_demand: np.ndarray
     n_head_rows: np.ndarray
     n_head_columns: np.ndarray
-    """So many first rows have the same mass as so many first columns; 0 where no such head is known.
-    If the problem before is this head, its plan is where the solver starts. All but costs int64; of
+    """Size of the head: first rows with the same mass as the first columns; 0 where none is known.
+    If the problem before is the head, its plan is where the solver starts. All but costs int64; of
     problems, shape (n_problems,)."""
 
 
@@ -128,6 +129,16 @@ def solve(problems: Problems) -> Solution:
     cells_of_plan = np.minimum(at, above[at]), np.maximum(at, above[at]) - n
     rows, columns = cells_of_plan[::-1] if is_turned[-1] else cells_of_plan
     return Solution(costs, rows, columns, flow[at])
+
+
+@kernel(inner=True)
+def _raise(masses, first_supply, n, first_demand, m, shift, a, b):
+    """Fill in supplies, each raised by a unit, and demands, of which the last is raised by all."""
+    for i in range(n):
+        a[i] = (masses[first_supply + i] << shift) + 1
+    for j in range(m):
+        b[j] = masses[first_demand + j] << shift
+    b[m - 1] += n
 
 
 @kernel(inner=True)
@@ -303,8 +314,8 @@ def solve_problems(
     problem: scaled costs; of the start, keys of cells, what columns are lessened by, regret and
     cheapest column of rows, and bits of the rows whose two cheapest have a column; nodes in the
     order in which they were exhausted, their parents and the flow to them; potentials of rows and
-    columns; bits of the rows below each node, of those of a moving subtree, and of
-    those below the last node; changes of potentials; nodes of a cycle; supplies; demands.
+    columns; bits of the rows below each node, of those of a moving subtree, and of those that were
+    below the last node; changes of potentials; nodes of a cycle; supplies; demands.
     """
     for p in range(n_rows.size):
         n, m, first = n_rows[p], n_columns[p], first_cost[p]
@@ -367,11 +378,7 @@ def solve_problems(
                 if parent[i] != _U(i):
                     parent[i] += _U(n - n_head)
         else:
-            for i in range(n_first):
-                a[i] = (masses[first_supply[p] + i] << shift) + 1
-            for j in range(m_first):
-                b[j] = masses[first_demand[p] + j] << shift
-            b[m_first - 1] += n_first
+            _raise(masses, first_supply[p], n_first, first_demand[p], m_first, shift, a, b)
             if m_first == 1 or n_first * m_first <= _SMALL_CELLS:
                 row_minimum_start(scaled, 0, n_first, 0, m_first, n, 0, order, parent, flow, a, b)
             else:
@@ -380,11 +387,7 @@ def solve_problems(
                     key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
                 )  # fmt: skip
         if has_head:
-            for i in range(n):
-                a[i] = (masses[first_supply[p] + i] << shift) + 1
-            for j in range(m):
-                b[j] = masses[first_demand[p] + j] << shift
-            b[m - 1] += n
+            _raise(masses, first_supply[p], n, first_demand[p], m, shift, a, b)
             join_rest(scaled, n_head, n, m_head, m, cycle, order, parent, flow, a, b)
         _pivot(
             scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle
