@@ -148,6 +148,8 @@ class Problems:
             masses=np.concatenate([a.values, b.values]),
             first_supply=a.offsets[:-1],
             first_demand=a.values.size + b.offsets[:-1],
+            n_head_rows=np.zeros_like(a.lengths),
+            n_head_columns=np.zeros_like(a.lengths),
         )
 
     @cached_property

@@ -71,12 +71,19 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         if words
         else Ragged(np.empty(0, dtype=np.int64), np.zeros(len(text_sentences) + 1, dtype=np.int64))
     )
-    points = np.concatenate([bags.values, text_sentences.values])
-    weights = np.ones(points.size, dtype=np.int64)
-    weights[bags.values.size :] = encoded.weights[text_sentences.values]
-    # of every text first the words, then the sentences
+    # of every text first the words, then the sentences; equal ones are joined
     parts = np.concatenate([2 * bags.owners, 2 * text_sentences.owners + 1])
-    members, totals = _distinct(points, parts, weights, n_parts=2 * len(text_sentences))
+    points = np.concatenate([bags.values, text_sentences.values])
+    n_points = int(points.max(initial=0)) + 1
+    keys = parts * n_points + points
+    keys.sort()
+    first = starts_of_runs(keys)
+    totals = np.diff(first, append=keys.size)
+    parts, points = np.divmod(keys[first], n_points)
+    are_sentences = parts % 2 == 1
+    totals[are_sentences] *= encoded.weights[points[are_sentences]]
+    parts, points, totals = parts[totals > 0], points[totals > 0], totals[totals > 0]
+    members = Ragged.from_lengths(points, np.bincount(parts, minlength=2 * len(text_sentences)))
     offsets, splits = members.offsets[::2].copy(), members.offsets[1::2].copy()
     return Clouds(
         encoded.word_points,
@@ -85,24 +92,6 @@ def text_clouds(encoded: EncodedSentences, text_sentences: Ragged, *, words: boo
         Ragged(totals, offsets),
         splits,
     )
-
-
-def _distinct(
-    values: np.ndarray, parts: np.ndarray, weights: np.ndarray, n_parts: int
-) -> tuple[Ragged, np.ndarray]:
-    """Sort the values of each part and join equal ones, whose weights are added up.
-
-    Those of weight 0 are left out.
-    """
-    n_values = int(values.max(initial=0)) + 1
-    keys = parts * n_values + values
-    order = np.argsort(keys)
-    keys, weights = keys[order], weights[order]
-    first = starts_of_runs(keys)
-    totals = np.add.reduceat(weights, first) if first.size else weights
-    first, totals = first[totals > 0], totals[totals > 0]
-    owners, distinct = np.divmod(keys[first], n_values)
-    return Ragged.from_lengths(distinct, np.bincount(owners, minlength=n_parts)), totals
 
 
 class Mover(Metric):

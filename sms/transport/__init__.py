@@ -8,6 +8,7 @@ solves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ MAX_CELLS = 1 << 26
 _CHUNK_CELLS, _CHUNK_PAIRS = 1 << 18, 1 << 12
 """Most of a chunk of pairs; two megabytes of distances stay near a core between the two loops."""
 _MAX_COUNT = 1 << 20  # larger totals of counts are scaled
+_COLUMN = {WORDS: 0, SENTENCES: 1, JOINT: 2}
+_IN_TURN = (SENTENCES, WORDS, JOINT)  # the plan of words is the head that the joint one starts from
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,10 @@ def mover_costs(
 
     def solve(first: int, last: int) -> None:
         chunk = _Chunk(texts, masses, left[first:last], right[first:last], problems)
-        for column, problem in enumerate((WORDS, SENTENCES, JOINT)):
-            if problems & problem:
-                solved = chunk.solve(problem).costs
-                costs[first:last, column] = solved / chunk.totals(problem)
+        asked = [problem for problem in _IN_TURN if problems & problem]
+        solved = chunk.solve(asked).costs.reshape(-1, len(asked))
+        for problem, sums in zip(asked, solved.T, strict=True):
+            costs[first:last, _COLUMN[problem]] = sums / chunk.totals(problem)
 
     n_words = texts.splits - texts.members.offsets[:-1]
     n_read = {WORDS: n_words, SENTENCES: n_points - n_words}.get(problems, n_points)
@@ -90,7 +93,7 @@ def mover_plan(texts: Clouds, left: int, right: int, problem: int) -> tuple[floa
     """Solve one problem of a pair of texts; rows and columns count within them, words first."""
     masses = _Masses.of(texts, int(texts.members.lengths[[left, right]].min()))
     chunk = _Chunk(texts, masses, np.array([left]), np.array([right]), problem)
-    solved, (total,) = chunk.solve(problem), chunk.totals(problem)
+    solved, (total,) = chunk.solve([problem]), chunk.totals(problem)
     stays = _stays(texts, masses, left, right, problem)
     rows, columns, mass = np.concatenate([stays, chunk.moves(solved, problem)], axis=1)
     return float(solved.costs[0] / total), Plan(rows, columns, mass / total)
@@ -187,23 +190,29 @@ class _Chunk:
         totals = np.lcm(self._masses.totals[self._left], self._masses.totals[self._right])
         return totals * (2 if problem == JOINT else 1)
 
-    def solve(self, problem: int) -> Solution:
-        """Solve one problem of every pair."""
+    def solve(self, problems: Sequence[int]) -> Solution:
+        """Solve some problems of every pair, all of a pair before the next pair's."""
+        places = [self._places(problem) for problem in problems]
+        in_turn = {
+            name: np.stack([of[name] for of in places], axis=1).ravel() for name in places[0]
+        }
+        return solve(Problems(costs=self._blocks, masses=self._mass, **in_turn))
+
+    def _places(self, problem: int) -> dict[str, np.ndarray]:
+        """Return the fields of `Problems` that say where a problem of every pair is."""
         row, column = self._corner(problem)
         n, m = (self._n_words, self._m_words) if problem == WORDS else (self._n, self._m)
-        width = self._m + SPARE_COLUMNS
-        return solve(
-            Problems(
-                costs=self._blocks,
-                first_cost=self._blocks_at[:-1] + row * width + column,
-                row_stride=width,
-                n_rows=n - row,
-                n_columns=m - column,
-                masses=self._mass,
-                first_supply=self._left_at + row,
-                first_demand=self._right_at + column,
-            )
-        )
+        none, width = np.zeros_like(n), self._m + SPARE_COLUMNS
+        return {
+            "first_cost": self._blocks_at[:-1] + row * width + column,
+            "row_stride": width,
+            "n_rows": n - row,
+            "n_columns": m - column,
+            "first_supply": self._left_at + row,
+            "first_demand": self._right_at + column,
+            "n_head_rows": self._n_words if problem == JOINT else none,
+            "n_head_columns": self._m_words if problem == JOINT else none,
+        }
 
     def _corner(self, problem: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row and column of a problem in the block of each pair."""

@@ -12,7 +12,9 @@ that every long loop runs over contiguous integers and is vectorised by the comp
   subset of supplies then equals a subset of demands, so no basis is degenerate, every pivot
   moves a positive mass at a negative reduced cost, the integer objective falls strictly, and
   no basis can return: the method ends. The value is read with the unperturbed masses.
-- **A good start** (`start`), which roughly halves the pivots.
+- **A good start** (`start`), which roughly halves the pivots. Where the first rows and columns of
+  a problem are a problem of their own, its head, the whole starts from the plan of that. Its root
+  is then always the last row, so that the last bits do not depend on whether the head was solved.
 - **The basis tree as bit sets.** For each node the set of rows below it. A pivot changes the
   sets of the nodes on its cycle only, and the potentials of a whole subtree are shifted by
   masked arithmetic instead of a walk over its nodes.
@@ -29,7 +31,7 @@ import numpy as np
 
 from sms.compiled import kernel
 from sms.compiling import SOLVER, wait_for_compiler
-from sms.transport.start import BIG, highest_bit, padded, row_minimum_start, vogel_start
+from sms.transport.start import BIG, highest_bit, join_rest, padded, row_minimum_start, vogel_start
 
 COST_BITS = 50
 """The largest scaled cost lies in [2**(COST_BITS - 1), 2**COST_BITS]; fewer bits are used
@@ -62,7 +64,11 @@ class Problems:
     `room_for_mass`."""
     first_supply: np.ndarray
     first_demand: np.ndarray
-    """All but costs int64; of problems, shape (n_problems,)."""
+    n_head_rows: np.ndarray
+    n_head_columns: np.ndarray
+    """Size of the head: first rows with the same mass as the first columns; 0 where none is known.
+    If the problem before is the head, its plan is where the solver starts. All but costs int64; of
+    problems, shape (n_problems,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ def compile_here() -> None:
     one, zero = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     solve(Problems(
         costs=np.ones(1), first_cost=zero, row_stride=one, n_rows=one, n_columns=one,
-        masses=one, first_supply=zero, first_demand=zero,
+        masses=one, first_supply=zero, first_demand=zero, n_head_rows=zero, n_head_columns=zero,
     ))  # fmt: skip
 
 
@@ -121,19 +127,30 @@ def solve(problems: Problems) -> Solution:
     sizes = turned(problems.n_rows, problems.n_columns)
     (n, m), costs = (int(size.max()) for size in sizes), np.empty(is_turned.size)
     mp, cells = (m + 7) & ~7, int((sizes[0] * ((sizes[1] + 7) & ~7)).max())
-    words, nodes = (n + 63) >> 6, n + mp
+    words, nodes = (n + 63) >> 6, max(n + mp, 1)  # where nothing is left to move, too
     ints, bits = partial(np.empty, dtype=np.int64), partial(np.empty, dtype=np.uint64)
     keys, parent, flow = partial(np.empty, dtype=np.int32), bits(nodes), ints(nodes)
     solve_problems(
         problems.costs, problems.costs.view(np.int64), problems.first_cost,
         *turned(problems.row_stride, np.ones_like(problems.row_stride)), *sizes,
         problems.masses, *turned(problems.first_supply, problems.first_demand),
+        *turned(problems.n_head_rows, problems.n_head_columns),
         ints(cells), keys(cells), keys(mp), keys(n + 7), bits(n), bits(mp * words), bits(nodes),
-        parent, flow, ints(n), ints(mp), bits(nodes * words), bits(words), ints(words * 64),
-        bits(2 * nodes), ints(n), ints(mp), costs,
+        parent, flow, ints(n), ints(mp), bits(nodes * words), bits(words), bits(words),
+        ints(words * 64), bits(2 * nodes), ints(n), ints(mp), costs,
     )  # fmt: skip
     n, m = (int(size[-1]) for size in sizes)
     return Solution(costs, parent[: n + m], flow[: n + m], n, bool(is_turned[-1]))
+
+
+@kernel(inner=True)
+def _raise(masses, first_supply, n, first_demand, m, shift, a, b):
+    """Fill in supplies, each raised by a unit, and demands, of which the last is raised by all."""
+    for i in range(n):
+        a[i] = (masses[first_supply + i] << shift) + 1
+    for j in range(m):
+        b[j] = masses[first_demand + j] << shift
+    b[m - 1] += n
 
 
 @kernel(inner=True)
@@ -146,15 +163,16 @@ def _row_minimum(cost, i, mp, v):
 
 @kernel(inner=True)
 def _find_column(cost, i, m, v, value):
+    """Return the first column of that value; without a branch, so that it is vectorised."""
+    found = BIG
     for j in range(m):
-        if cost[i, j] - v[j] == value:
-            return j
-    return -1
+        found = min(found, _I(j) if cost[i, j] - v[j] == value else BIG)
+    return found
 
 
 @kernel(inner=True)
 def _pivot(
-    cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle,
+    cost, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle,
 ):  # fmt: skip
     """Pivot from a feasible basis tree to the optimum; parents, flows and potentials are left."""
     words = (n + 63) >> 6
@@ -211,14 +229,21 @@ def _pivot(
         column = _find_column(cost, row, m, v, best + u[row])
 
         # its cycle: from the row and from the column up to their nearest common ancestor,
-        # which is the first node above the row that has the column below it
+        # which is the first node above the row that has the column below it. Edges lose and gain
+        # mass in turn; the scarcest loser leaves (never a tie, see above)
         p = _U(row)
         q = first_column + _U(column)
         above = parent[q]
         word, bit = above >> _U(6), above & _U(63)
-        x = p
+        mass = BIG
+        leaving_at = 0
         n_row_side = 0
+        x = p
         while x != q and ((below[x, word] >> bit) & _ONE) == _U(0):
+            f = BIG if n_row_side & 1 else flow[x]
+            if f < mass:
+                mass = f
+                leaving_at = n_row_side
             cycle[n_row_side] = x
             n_row_side += 1
             x = parent[x]
@@ -226,43 +251,26 @@ def _pivot(
         x = q
         n_cycle = n_row_side
         while x != ancestor:
+            f = BIG if (n_cycle - n_row_side) & 1 else flow[x]
+            if f < mass:
+                mass = f
+                leaving_at = n_cycle
             cycle[n_cycle] = x
             n_cycle += 1
             x = parent[x]
-
-        # edges lose and gain mass in turn; the scarcest loser leaves (never a tie, see above)
-        mass = BIG
-        leaving_at = 0
-        for t in range(0, n_row_side, 2):
-            f = flow[cycle[t]]
-            if f < mass:
-                mass = f
-                leaving_at = t
-        for t in range(n_row_side, n_cycle, 2):
-            f = flow[cycle[t]]
-            if f < mass:
-                mass = f
-                leaving_at = t
-        for t in range(0, n_row_side, 2):
-            flow[cycle[t]] -= mass
-        for t in range(1, n_row_side, 2):
-            flow[cycle[t]] += mass
-        for t in range(n_row_side, n_cycle, 2):
-            flow[cycle[t]] -= mass
-        for t in range(n_row_side + 1, n_cycle, 2):
-            flow[cycle[t]] += mass
         leaving = cycle[leaving_at]
         if leaving_at < n_row_side:
-            root, attach, shift = p, q, best
+            attach, shift = q, best
             own_start, own_end, other_start, other_end = 0, n_row_side, n_row_side, n_cycle
         else:
-            root, attach, shift = q, p, -best
+            attach, shift = p, -best
             own_start, own_end, other_start, other_end = n_row_side, n_cycle, 0, n_row_side
 
         # potentials of the subtree that hangs at the leaving edge
         for k in range(words):
             bits = below[leaving, k]
             moving[k] = bits
+            passed[k] = 0
             first = k << 6
             for t in range(min(n - first, 64)):
                 change[first + t] = shift & -_I((bits >> _U(t)) & _ONE)
@@ -272,38 +280,42 @@ def _pivot(
         if leaving >= first_column:
             v[leaving - first_column] -= shift
 
-        # rows below the nodes of the cycle
-        for t in range(other_start, other_end):
-            x = cycle[t]
-            for k in range(words):
-                below[x, k] |= moving[k]
-        for t in range(leaving_at, own_start, -1):
-            x, y = cycle[t], cycle[t - 1]
-            for k in range(words):
-                below[x, k] = moving[k] & ~below[y, k]
-        for k in range(words):
-            below[root, k] = moving[k]
-        for t in range(leaving_at + 1, own_end):
-            x = cycle[t]
-            for k in range(words):
-                below[x, k] &= ~moving[k]
-
-        # the path from the entering to the leaving edge is turned round
+        # flows and the rows below the nodes of the cycle. The path from the entering to the leaving
+        # edge is turned round: a node has what hung there, but for what was below the node before
         new_parent, new_flow = attach, mass
+        change_of_flow = -mass
         for t in range(own_start, leaving_at + 1):
             x = cycle[t]
-            old_flow = flow[x]
+            old_flow = flow[x] + change_of_flow
+            change_of_flow = -change_of_flow
             parent[x] = new_parent
             flow[x] = new_flow
             new_parent, new_flow = x, old_flow
+            for k in range(words):
+                bits = below[x, k]
+                below[x, k] = moving[k] & ~passed[k]
+                passed[k] = bits
+        for t in range(leaving_at + 1, own_end):
+            x = cycle[t]
+            flow[x] += change_of_flow
+            change_of_flow = -change_of_flow
+            for k in range(words):
+                below[x, k] &= ~moving[k]
+        change_of_flow = -mass
+        for t in range(other_start, other_end):
+            x = cycle[t]
+            flow[x] += change_of_flow
+            change_of_flow = -change_of_flow
+            for k in range(words):
+                below[x, k] |= moving[k]
 
 
 @kernel()
 def solve_problems(
     costs, costs_as_int, first_cost, row_strides, column_strides, n_rows, n_columns,
-    masses, first_supply, first_demand,
+    masses, first_supply, first_demand, n_head_rows, n_head_columns,
     scaled_memory, key_memory, w, regret, cheapest, user_memory, order, parent, flow, u, v,
-    below_memory, moving, change, cycle, a, b, values,
+    below_memory, moving, passed, change, cycle, a, b, values,
 ):  # fmt: skip
     """Solve problems one after the other; `parent` and `flow` are left as the last one's plan.
 
@@ -314,21 +326,18 @@ def solve_problems(
     problem: scaled costs; of the start, keys of cells, what columns are lessened by, regret and
     cheapest column of rows, and bits of the rows whose two cheapest have a column; nodes in the
     order in which they were exhausted, their parents and the flow to them; potentials of rows and
-    columns; bits of the rows below each node, and of those of a moving subtree; changes of
-    potentials; nodes of a cycle; supplies; demands.
+    columns; bits of the rows below each node, of those of a moving subtree, and of those that were
+    below the last node; changes of potentials; nodes of a cycle; supplies; demands.
     """
     for p in range(n_rows.size):
         n, m, first = n_rows[p], n_columns[p], first_cost[p]
         row_stride, column_stride = row_strides[p], column_strides[p]
-        for i in range(n):
-            a[i] = masses[first_supply[p] + i]
-        for j in range(m):
-            b[j] = masses[first_demand[p] + j]
         value = 0.0
         if n <= 1:
             for j in range(n * m):
-                value += b[j] * costs[first + j * column_stride]
-                parent[n + j], flow[n + j] = _U(0), b[j]
+                demand = masses[first_demand[p] + j]
+                value += demand * costs[first + j * column_stride]
+                parent[n + j], flow[n + j] = _U(0), demand
             parent[0] = _U(0)
             values[p] = value
             continue
@@ -365,19 +374,36 @@ def solve_problems(
                 scaled[i, j] = _PAD_COST
 
         shift = highest_bit(2 * n + 1) + 1
-        for i in range(n):
-            a[i] = (a[i] << shift) + 1
-        for j in range(m):
-            b[j] <<= shift
-        b[m - 1] += n
-        if n * m <= _SMALL_CELLS:
-            row_minimum_start(scaled, n, m, order, parent, flow, a, b)
+        n_head, m_head = n_head_rows[p], n_head_columns[p]
+        has_head = 0 < n_head < n
+        n_first, m_first = (n_head, m_head) if has_head else (n, m)
+        is_solved = (
+            has_head
+            and p > 0
+            and (first_cost[p - 1], n_rows[p - 1], n_columns[p - 1]) == (first, n_head, m_head)
+            and column_strides[p - 1] == column_stride
+        )
+        if is_solved:
+            for j in range(m_head - 1, -1, -1):  # its nodes get the numbers that they have here
+                parent[n + j], flow[n + j] = parent[n_head + j], flow[n_head + j]
+            for i in range(n_head):
+                if parent[i] != _U(i):
+                    parent[i] += _U(n - n_head)
         else:
-            vogel_start(
-                scaled, n, m, mp, cost_bits,
-                key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
-            )  # fmt: skip
-        _pivot(scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, change, cycle)
+            _raise(masses, first_supply[p], n_first, first_demand[p], m_first, shift, a, b)
+            if m_first == 1 or n_first * m_first <= _SMALL_CELLS:
+                row_minimum_start(scaled, 0, n_first, 0, m_first, n, 0, order, parent, flow, a, b)
+            else:
+                vogel_start(
+                    scaled, n_first, m_first, n, cost_bits,
+                    key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
+                )  # fmt: skip
+        if has_head:
+            _raise(masses, first_supply[p], n, first_demand[p], m, shift, a, b)
+            join_rest(scaled, n_head, n, m_head, m, cycle, order, parent, flow, a, b)
+        _pivot(
+            scaled, n, m, mp, order, parent, flow, u, v, below_memory, moving, passed, change, cycle
+        )
         half_unit = _I(1) << (shift - 1)
         for x in range(n + m):
             above = _I(parent[x])

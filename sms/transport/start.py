@@ -1,7 +1,8 @@
 """A feasible basis tree from which the simplex starts.
 
 Vogel's approximation, or for the smallest problems the cheapest columns of each row; `simplex`
-says why. Loops run over contiguous integers, which the compiler makes vectors of.
+says why. A problem with a head starts from the head's tree, to which `join_rest` adds the rest.
+Loops run over contiguous integers, which the compiler makes vectors of.
 """
 
 from __future__ import annotations
@@ -47,21 +48,22 @@ def padded(n):
 
 @kernel(inner=True)
 def vogel_start(
-    cost, n, m, mp, cost_bits,
+    cost, n, m, first_column, cost_bits,
     key_memory, w, regret, cheapest, user_memory, order, parent, flow, a, b,
 ):  # fmt: skip
     """Fill parents, flows and the order of exhaustion with a feasible basis tree.
 
     Each allocation exhausts one row or column, which becomes a child of the other; the root is
-    last.
+    last. `first_column` is the node of column 0.
     """
+    mp = padded(m)
     keys = key_memory[: n * mp].reshape(n, mp)
     words = (n + 63) >> 6
     users = user_memory[: mp * words].reshape(mp, words)
-    first_column = _U(n)
-    column_bits = highest_bit(mp - 1) + 1
-    shift = max(cost_bits - (29 - column_bits), 0)  # keys stay below 2**30
-    low = np.int32((1 << column_bits) - 1)
+    first_column = _U(first_column)
+    number_bits = highest_bit(max(n, mp) - 1) + 1  # of a row or column; a head may have more rows
+    shift = max(cost_bits - (29 - number_bits), 0)  # keys stay below 2**30
+    low = np.int32((1 << number_bits) - 1)
     lessened = w[:mp]
 
     for j in range(mp):
@@ -70,7 +72,7 @@ def vogel_start(
             users[j, k] = 0
     for i in range(n):
         for j in range(mp):
-            keys[i, j] = np.int32(((cost[i, j] >> shift) << column_bits) | j)
+            keys[i, j] = np.int32(((cost[i, j] >> shift) << number_bits) | j)
         for j in range(m, mp):
             keys[i, j] = _KEY_MAX
         smallest = _KEY_MAX
@@ -136,44 +138,102 @@ def vogel_start(
         i += 1
     for j in range(m):
         if w[j] != _EXHAUSTED:
-            parent[n + j] = _U(i)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
+            parent[first_column + _U(j)] = _U(i)
+            flow[first_column + _U(j)] = b[j]
+            order[k] = first_column + _U(j)
             k += 1
     order[k] = _U(i)
     parent[i] = _U(i)
 
 
 @kernel(inner=True)
-def row_minimum_start(cost, n, m, order, parent, flow, a, b):
-    """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns."""
-    k = _U(0)
-    for i in range(n - 1):
+def row_minimum_start(
+    cost, first_row, n, first_column, m, column_node, k, order, parent, flow, a, b
+):  # fmt: skip
+    """Fill parents, flows and the order of exhaustion: each row takes its cheapest columns.
+
+    Rows are `first_row` to n - 1, columns `first_column` to m - 1; the node of column 0 is
+    `column_node`. The order is filled from place `k` on, and the last row is the root.
+    """
+    for i in range(first_row, n - 1):
         while True:
             least = BIG
-            j = 0
-            for column in range(m):
+            j = first_column
+            for column in range(first_column, m):
                 if b[column] > 0 and cost[i, column] < least:
                     least = cost[i, column]
                     j = column
             if b[j] > a[i]:
                 break
-            parent[n + j] = _U(i)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
+            parent[column_node + j] = _U(i)
+            flow[column_node + j] = b[j]
+            order[k] = _U(column_node + j)
             a[i] -= b[j]
             b[j] = 0
-            k += _U(1)
-        parent[i] = _U(n + j)
+            k += 1
+        parent[i] = _U(column_node + j)
         flow[i] = a[i]
         order[k] = _U(i)
         b[j] -= a[i]
-        k += _U(1)
-    for j in range(m):
+        k += 1
+    for j in range(first_column, m):
         if b[j] > 0:
-            parent[n + j] = _U(n - 1)
-            flow[n + j] = b[j]
-            order[k] = _U(n + j)
-            k += _U(1)
+            parent[column_node + j] = _U(n - 1)
+            flow[column_node + j] = b[j]
+            order[k] = _U(column_node + j)
+            k += 1
     order[k] = _U(n - 1)
     parent[n - 1] = _U(n - 1)
+
+
+@kernel(inner=True)
+def join_rest(cost, n_head, n, m_head, m, n_children, order, parent, flow, a, b):
+    """Make a start of a tree of the head and the cheapest columns of each row of the rest.
+
+    The head is the first rows and columns; its nodes already have the numbers of the whole
+    problem, and its flows serve only to choose by which row it hangs at the last column. What the
+    rows of the head have too much, being raised, flows along that edge. The root is the last row.
+    """
+    first_column, last = _U(n), _U(n + m - 1)
+    column = _U(n + m_head - 1)
+    row = parent[column]
+    most = flow[column]
+    for i in range(n_head):
+        if parent[i] == column and flow[i] > most:
+            row = _U(i)
+            most = flow[i]
+    # the path from that row to the root of the head is turned round
+    x, new_parent = row, last
+    while True:
+        old_parent = parent[x]
+        parent[x] = new_parent
+        if old_parent == x:
+            break
+        x, new_parent = old_parent, x
+
+    n_nodes = n_head + m_head
+    for t in range(n_nodes):
+        n_children[t if t < n_head else n - n_head + t] = 0
+    n_children[last] = 2  # never exhausted here
+    for t in range(n_nodes):
+        n_children[parent[t if t < n_head else n - n_head + t]] += _ONE
+    k = 0
+    for t in range(n_nodes):
+        x = _U(t if t < n_head else n - n_head + t)
+        if n_children[x] == _U(0):
+            order[k] = x
+            k += 1
+    for t in range(n_nodes):
+        x = order[t]
+        above = parent[x]
+        if x < first_column:
+            flow[x] = a[x]
+            b[above - first_column] -= a[x]
+        else:
+            flow[x] = b[x - first_column]
+            a[above] -= b[x - first_column]
+        n_children[above] -= _ONE
+        if n_children[above] == _U(0):
+            order[k] = above
+            k += 1
+    row_minimum_start(cost, n_head, n, m_head, m, n, n_nodes, order, parent, flow, a, b)

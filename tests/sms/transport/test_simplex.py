@@ -47,6 +47,8 @@ def solved(*problems):
             masses=masses.astype(np.int64),
             first_supply=sizes[:-1:2],
             first_demand=sizes[1::2],
+            n_head_rows=np.zeros_like(n),
+            n_head_columns=np.zeros_like(n),
         )
     )
 

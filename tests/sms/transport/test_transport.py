@@ -69,12 +69,18 @@ def check_plan(solved, a, b, ground_cost, cost_of_batch):
     assert cost == pytest.approx((plan * ground_cost).sum(), rel=1e-12, abs=1e-13)
 
 
-def with_sentences(rng, n_clouds, d=5):
+def with_sentences(rng, n_clouds, d=5, most=8):
     """Clouds of words and sentences, whose weights have the same sum on either side."""
-    words, sentences = rng.normal(size=(40, d)).astype(np.float32), rng.normal(size=(12, d))
+    sizes = 5 * most, 3 * most // 2
+    words, sentences = (rng.normal(size=(size, d)) for size in sizes)
+    words = words.astype(np.float32)
     members, weights, n_words = [], [], []
     for _ in range(n_clouds):
-        picked = [np.sort(rng.choice(n, rng.integers(1, 9), replace=False)) for n in (40, 12)]
+        n_points = np.exp(rng.uniform(0, np.log(most + 1), 2)).astype(int)
+        picked = [
+            np.sort(rng.choice(size, n, replace=False))
+            for size, n in zip(sizes, n_points, strict=True)
+        ]
         counts = [rng.integers(1, 9, part.size) for part in picked]
         counts[0][0] += max(counts[1].sum() - counts[0].sum(), 0)
         counts[1][0] += counts[0].sum() - counts[1].sum()
@@ -111,6 +117,30 @@ def test_words_sentences_and_both_match_pot():
                 moved = solved[1]
                 solved = solved[0], Plan(moved.rows - i, moved.columns - j, moved.mass)
             check_plan(solved, a_part, b_part, costs, cost)
+
+
+def test_start_of_the_joint_problem_changes_no_bit():
+    """It is the plan of the words where they are asked for, or else a start of them."""
+    rng = np.random.default_rng(3)
+    clouds = with_sentences(rng, 60, most=100)
+    left, right = rng.integers(0, 60, (2, 1_500))
+    found = mover_costs(clouds, left, right, JOINT)[:, 2]
+    for problems in (WORDS | JOINT, WORDS | SENTENCES | JOINT):
+        np.testing.assert_array_equal(mover_costs(clouds, left, right, problems)[:, 2], found)
+    members, n_words = clouds.members, clouds.splits - clouds.members.offsets[:-1]
+    costs, masses = [], []
+    for i, j in zip(left, right, strict=True):
+        x, y = (
+            np.concatenate([
+                clouds.word_points[members[k][: n_words[k]]].astype(np.float64),
+                clouds.sentence_points[members[k][n_words[k] :]],
+            ])
+            for k in (i, j)
+        )  # fmt: skip
+        costs.append(cdist(x, y))
+        masses.append([clouds.weights[k] / clouds.weights[k].sum() for k in (i, j)])
+    expected = [ot.emd2(a, b, cost) for (a, b), cost in zip(masses, costs, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=COST_RTOL, atol=1e-13)
 
 
 def test_batches_and_threads_change_no_bit():
