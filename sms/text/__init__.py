@@ -319,7 +319,7 @@ class Segmenter:
     def segment_more(self, texts: pa.StringArray) -> SegmentedTexts:
         """Cut further texts; words have the numbers that they had in those before."""
         is_text = texts.is_valid().to_numpy(zero_copy_only=False)
-        shown = texts.drop_null()
+        shown = texts.drop_null().cast(pa.string())  # bytes are read as this type has them
         found = self._cut(shown) if len(shown) else Sentences.of([])
         cannot_be_split = np.zeros(is_text.size, dtype=bool)
         cannot_be_split[is_text] = found.cannot_be_split

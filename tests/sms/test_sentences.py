@@ -36,6 +36,16 @@ def test_sentences_by_hand(language, name):
     assert split_sentences(text.replace("¦", ""), language) == text.split("¦")
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_strings_of_every_type_of_arrow_are_cut_alike(kind):
+    texts = pa.array(["One. Two.", None, "Three."], kind)
+    cut = Segmenter().segment(texts)
+    assert (cut.sentences, cut.text_sentences.lengths.tolist()) == (
+        ["One.", "Three.", "Two."],
+        [2, 0, 1],
+    )
+
+
 # Laws
 
 
