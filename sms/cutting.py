@@ -112,12 +112,13 @@ def numbered_texts(
     source_tokens: int | None = None,
 ) -> NumberedTexts:
     """Give the distinct texts of a batch numbers, and each row's texts by number."""
-    columns: list[pa.Array] = [_strings(rows[CANDIDATE].combine_chunks())]
+    columns: list[pa.Array] = [rows[CANDIDATE].combine_chunks().cast(pa.string())]
     of_sides = {}
     for side in sides:
         lists = rows[side].combine_chunks()
-        of_sides[side] = _lengths(lists)
-        values = _strings(lists.flatten())  # a null list has no values
+        lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        of_sides[side] = lengths.astype(np.int64)
+        values = lists.flatten().cast(pa.string())  # a null list has no values
         if side == "references" and multi_reference == "first":
             has = of_sides[side] > 0
             starts = np.cumsum(of_sides[side]) - of_sides[side]
@@ -137,19 +138,6 @@ def numbered_texts(
     return NumberedTexts(
         encoded.dictionary, numbers[:n_rows], numbered, is_best=multi_reference == "best"
     )
-
-
-def _strings(texts: pa.Array) -> pa.StringArray:
-    return texts if texts.type == pa.string() else texts.cast(pa.string())
-
-
-def _lengths(lists: pa.ListArray) -> np.ndarray:
-    """Return how many values each list has, none for a null one; int64."""
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    lengths = offsets[1:] - offsets[:-1]
-    if lists.null_count:
-        lengths[np.asarray(lists.is_null())] = 0
-    return lengths
 
 
 def first_tokens(texts: pa.Array, n_tokens: int) -> pa.Array:

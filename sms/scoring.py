@@ -302,10 +302,10 @@ def _readers(batch: Batch) -> list[Metric]:
 def _reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
     """Say why rows have no score, and then which of their texts were read in part."""
     of_batch = [reason for reason in batch.reasons if reason.why != CUT]
-    of_readers = list(_null_reasons(batch, scores))
+    nulls = _nulls(batch, scores)
+    of_readers = list(_null_reasons(batch, nulls))
     of_readers += [reason for reason in of_batch if not reason.columns]
     yield from of_readers
-    nulls = _nulls(batch, scores)
     is_unexplained = np.ones(batch.candidate.size, dtype=bool)
     for reason in of_readers:
         is_unexplained &= ~reason.rows
@@ -324,9 +324,8 @@ def _nulls(batch: Batch, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     return {column: is_null for column, is_null in nulls.items() if is_null.any()}
 
 
-def _null_reasons(batch: Batch, scores: Mapping[str, np.ndarray]) -> Iterator[Reason]:
+def _null_reasons(batch: Batch, nulls: Mapping[str, np.ndarray]) -> Iterator[Reason]:
     """Say which texts of rows without a score are to blame."""
-    nulls = _nulls(batch, scores)
     if not nulls:
         return
     readers, is_null = _readers(batch), np.any([*nulls.values()], axis=0)
