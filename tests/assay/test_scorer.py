@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -167,6 +168,7 @@ def loads(monkeypatch):
 
 
 def test_models_are_loaded_once_and_freed(loads, monkeypatch):
+    gc.collect()  # scorers of other tests, which would be freed, and counted, in this one
     emptied = []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
